@@ -527,6 +527,8 @@ pub mod indirect_convolution {
     pub const MAX_JOINED_STEPS: usize = 256;
     /// Fewest outputs of a task: each reads the whole kernel.
     pub const MIN_TILE: usize = 48;
+    /// Shortest row of outputs that is a task of its own where rows lie apart.
+    pub const MIN_ROW: i64 = 16;
     /// Most bytes of inputs at the outputs of a task, unless the fewest have more: blocks of the depth read them one after the
     /// other.
     pub const TILE_BYTES: usize = 256 << 10;

@@ -125,6 +125,11 @@ impl Epilogue {
         self.steps.is_empty()
     }
 
+    /// Whether all rows have the same steps and numbers.
+    pub fn is_by_columns(&self) -> bool {
+        self.steps.iter().all(|step| step.row == 0)
+    }
+
     /// The steps for what begins at a row and column of C.
     #[inline]
     pub(super) fn at(&self, row: usize, column: usize) -> TileEpilogue {

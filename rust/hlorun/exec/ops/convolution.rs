@@ -11,9 +11,10 @@ use hlorun_kernels::{DType, Epilogue, Gemm, Matrix, Scratch};
 use super::im2col::{Geometry, Tile};
 use super::indirect::{Arrays, IndirectConvolution};
 use super::pack_kernel::pack_kernel;
+use super::phases::{self, Phase};
 use super::positions::{Positions, merged, pick};
 use super::walk::{Shared, try_split};
-use super::{depthwise, indirect, phases, weighted_rows};
+use super::{depthwise, indirect, weighted_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -25,6 +26,7 @@ use crate::plan::cost::convolution::{
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
+use crate::plan::schedule::kernel_strips::KernelStrips;
 use crate::types::{Dims, PrimitiveType};
 
 /// Runs `op`: input, kernel, the operands of its epilogue and, where the plan packed it, the kernel in strips; one array out.
@@ -62,8 +64,12 @@ fn apply_epilogue(
     let ty =
         ty.ok_or_else(|| HloError::execution("an epilogue of another type than f32 and f64"))?;
     let columns = output.dims[op.output.feature] as usize;
-    let whole = Gemm::dense(ty, output.count() / columns, columns, 0);
-    // SAFETY: the plan has epilogues for dense results alone, of which the features are contiguous.
+    let mut whole = Gemm::dense(ty, output.count() / columns, columns, 0);
+    let steps = (0..output.dims.len()).filter(|&d| d != op.output.feature && output.dims[d] > 1);
+    if let Some(step) = steps.map(|d| output.strides[d]).min() {
+        whole.c.row_stride = step as isize;
+    }
+    // SAFETY: the plan has epilogues for results alone that are matrices in memory, with features in their columns.
     unsafe {
         hlorun_kernels::apply_epilogue(&whole, output.pointer, epilogue, &environment.products())?
     };
@@ -238,16 +244,28 @@ fn in_type(
     let Some(phases) = phases::cut(op, kernel, output) else {
         return by_layout(op, arrays, environment);
     };
+    // Rows of a phase are other rows of the result.
+    let takes_epilogue = |phase: &Phase| {
+        let arrays = Arrays::new(input, &phase.kernel, &phase.output);
+        phase.kernel.count() > 0 && indirect::kernel_strips(&phase.op, &arrays).is_some()
+    };
+    let does_epilogue = arrays.epilogue.is_by_columns() && phases.iter().all(takes_epilogue);
     for phase in phases {
         environment.check();
         if phase.kernel.count() == 0 {
             clear(&phase.output)?;
-        } else {
-            let arrays = Arrays::new(input, &phase.kernel, &phase.output);
-            by_layout(&phase.op, &arrays, environment)?;
+            continue;
         }
+        let arrays = Arrays {
+            epilogue: match does_epilogue {
+                true => arrays.epilogue,
+                false => Epilogue::none(),
+            },
+            ..Arrays::new(input, &phase.kernel, &phase.output)
+        };
+        by_layout(&phase.op, &arrays, environment)?;
     }
-    Ok(false)
+    Ok(does_epilogue)
 }
 
 fn by_layout(
@@ -260,6 +278,10 @@ fn by_layout(
     let spatial_strides = pick(&output.strides, &op.output.spatial);
     if merged(&spatial_dims, &spatial_strides).is_some() {
         return linear(op, arrays, environment);
+    }
+    if let Some(strips) = indirect::kernel_strips(op, arrays) {
+        let geometry = Geometry::new(op, arrays.input, output, environment)?;
+        return in_place(op, geometry, strips, arrays, environment);
     }
     // A result of odd layout is computed channels last and moved.
     let mut order = vec![op.output.outer];
@@ -283,6 +305,19 @@ fn by_layout(
     Ok(false)
 }
 
+/// A convolution that reads its inputs where they lie.
+fn in_place(
+    op: &ConvolutionOp,
+    geometry: Geometry,
+    strips: KernelStrips,
+    arrays: &Arrays<'_>,
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let convolution = IndirectConvolution::new(op, geometry, strips, arrays, environment)?;
+    convolution.run(environment)?;
+    Ok(convolution.does_epilogue())
+}
+
 /// A result whose spatial dimensions have one stride.
 fn linear(
     op: &ConvolutionOp,
@@ -304,9 +339,7 @@ fn linear(
         return Ok(false);
     }
     if let Some(strips) = indirect::kernel_strips(op, arrays) {
-        let convolution = IndirectConvolution::new(op, geometry, strips, arrays, environment)?;
-        convolution.run(environment)?;
-        return Ok(convolution.has_rows());
+        return in_place(op, geometry, strips, arrays, environment);
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let positions = Positions::of(op, &geometry, input, output);
@@ -499,7 +532,7 @@ impl Job<'_> {
         };
         let mut scratch = Scratch::new::<u8>(step * window_bytes)?;
         let patches = Shared::new(scratch.get());
-        let start = piece.block * self.positions.spatial + piece.rows.start;
+        let start = piece.block * self.positions.length + piece.rows.start;
         for window in (0..windows).step_by(step) {
             let tile = Tile {
                 positions: start..start + piece.rows.len(),

@@ -10,14 +10,14 @@ use std::ops::Range;
 use hlorun_kernels::{Epilogue, IndirectOperand, IndirectRows};
 
 use super::im2col::Geometry;
-use super::positions::Positions;
+use super::positions::{Positions, row_length};
 use super::walk::{Shared, try_split};
 use crate::buffers::{AlignedBytes, reserve};
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::indirect_convolution::{
-    MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS, TILE_BYTES,
+    MIN_ROW, MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS, TILE_BYTES,
 };
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::plan::schedule::kernel_strips::{KernelSlice, KernelStrips};
@@ -79,13 +79,10 @@ pub struct IndirectConvolution<'a> {
     /// What an output sees where its window leaves the input.
     zeros: AlignedBytes<u8>,
     epilogue: &'a Epilogue,
-    /// Features of the result.
-    features: i64,
     /// Parts that the positions of a block are cut into.
     tiles: usize,
-    /// Images of the result, and its step from one to the next.
+    /// Images of the result.
     batches: usize,
-    out_batch: i64,
 }
 
 /// What one task computes.
@@ -96,9 +93,13 @@ struct Piece {
     columns: Range<usize>,
 }
 
-/// The strips of the kernel of `op`, if it is to read its inputs in place.
+/// The strips of the kernel of `op`, if it is to read its inputs in place, and to write its result where that lies.
 pub fn kernel_strips(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
-    KernelStrips::of(op, arrays.strided())
+    let strips = KernelStrips::of(op, arrays.strided())?;
+    let [_, _, output] = arrays.strided();
+    let positions: i64 = op.output.spatial.iter().map(|&d| output.dims[d]).product();
+    let row = row_length(op, output);
+    (row == positions || row >= MIN_ROW).then_some(strips)
 }
 
 impl<'a> IndirectConvolution<'a> {
@@ -123,11 +124,11 @@ impl<'a> IndirectConvolution<'a> {
         let most = (TILE_BYTES / (product.depth * size).max(1))
             .min(TABLE_ENTRIES / product.block_terms())
             .max(MIN_TILE);
-        let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, most);
+        let all = positions.length * positions.blocks;
+        let rows = all.div_ceil(TASKS).clamp(MIN_TILE, most);
         let mut convolution = IndirectConvolution {
             strips,
             epilogue,
-            features: output.dims[op.output.feature],
             _packed: None,
             zeros: AlignedBytes::zeroed(kernel_strips.product.depth * size)?,
             input: Shared::new(input.pointer),
@@ -135,7 +136,6 @@ impl<'a> IndirectConvolution<'a> {
             kernel: Shared::new(kernel.pointer),
             kernel_strides: kernel.strides.clone(),
             batches: output.dims[op.output.outer] as usize,
-            out_batch: output.strides[op.output.outer],
             tiles: (positions.length / rows).max(1),
             positions,
             op,
@@ -182,11 +182,9 @@ impl<'a> IndirectConvolution<'a> {
         (part, from)
     }
 
-    /// Whether positions follow one another in memory as rows of a matrix, so that the epilogue is done to the sums.
-    pub fn has_rows(&self) -> bool {
-        let is_one = self.positions.blocks == 1;
-        self.positions.out_step == self.features
-            && (is_one || self.out_batch == self.features * self.positions.length as i64)
+    /// Whether the epilogue is done to the sums: where it is the same for all rows, or positions are rows of a matrix.
+    pub fn does_epilogue(&self) -> bool {
+        self.epilogue.is_by_columns() || self.positions.is_matrix()
     }
 
     /// Computes the result.
@@ -238,7 +236,7 @@ impl<'a> IndirectConvolution<'a> {
 
     fn piece(&self, piece: &Piece, environment: &OpEnvironment<'_>) -> Result<()> {
         let feature = piece.group * self.kernel_strips.product.columns + piece.columns.start;
-        let at = piece.block as i64 * self.out_batch
+        let at = self.positions.start(piece.block)
             + piece.rows.start as i64 * self.positions.out_step
             + feature as i64;
         let c = self.output.at(at as isize * self.size as isize);
@@ -286,7 +284,7 @@ impl<'a> IndirectConvolution<'a> {
                 columns: piece.columns.clone(),
                 c,
                 c_row: self.positions.out_step as isize,
-                epilogue: match self.has_rows() {
+                epilogue: match self.does_epilogue() {
                     true => self.epilogue,
                     false => Epilogue::none(),
                 },
@@ -350,7 +348,7 @@ impl<'a> IndirectConvolution<'a> {
         let parts = ends.iter().filter(|&&ends| is_part(ends)).count();
         let mut edges = AlignedBytes::<u8>::zeroed(parts * width * size)?;
         let mut room = edges.as_mut_slice().chunks_exact_mut(width * size);
-        let start = piece.block * self.positions.spatial + piece.rows.start;
+        let start = piece.block * self.positions.length + piece.rows.start;
         for (at, _) in ends.iter().enumerate().filter(|(_, ends)| is_part(**ends)) {
             let Some(row) = room.next() else { break };
             let (first, positions) = self.geometry.seen_of_row(start + at % count);
@@ -370,7 +368,7 @@ impl<'a> IndirectConvolution<'a> {
         let size = self.size as isize;
         let (first_batch, first_feature) =
             (self.op).first_of(piece.group, self.batches, self.geometry.features);
-        let start = piece.block * self.positions.spatial + piece.rows.start;
+        let start = piece.block * self.positions.length + piece.rows.start;
         let positions = start..start + piece.rows.len();
         self.geometry
             .runs(&positions, &windows, first_batch, |start, window, run| {

@@ -167,7 +167,7 @@ fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
 }
 
 /// Elements from one row, and from one column, of a matrix with so many columns to the next, where a walk has one of each.
-fn strides_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
+pub fn strides_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
     let mut left = columns;
     let (mut inner, mut outer) = (Walk::new(), Walk::new());
     for &(size, stride) in walk.iter().rev() {

@@ -6,7 +6,8 @@
 //! Applies to a product that [`hlorun_kernels::takes_epilogue`], to a convolution with [`KernelStrips`], and to a depthwise one
 //! whose features are contiguous, if the result is a matrix that one loop alone reads, in order. The loop is a chain of sums,
 //! differences, products, and bounds by constants, each with a scalar, a vector over the columns, or a matrix with contiguous
-//! columns. The product runs where the loop ran; no thunk between the two writes what it reads.
+//! columns. The product runs where the loop ran; no thunk between the two writes what it reads. It writes what the loop wrote:
+//! a buffer as large as its own, or a part of another one with whole rows, as an operand of a concatenation is.
 //!
 //! A loop may join two products, as a residual network does where both ways have one: what it does to the first alone is an
 //! epilogue of that one, which stays where it is and whose operands are written before it, and the rest, with the first result
@@ -14,7 +15,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::epilogue_steps::{chain, first_chain};
+use super::epilogue_steps::{chain, first_chain, strides_of};
 use super::kernel_strips::KernelStrips;
 use super::loop_merging::without_steps;
 use super::row_tiling::count_touches;
@@ -23,10 +24,11 @@ use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::faults::{self, Fault};
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::thunk::{
-    BufferKind, GemmThunk, Load, LoadKind, LogicalBuffer, LoopThunk, Thunk, ThunkKind,
+    BufferKind, GemmThunk, Load, LoadKind, LogicalBuffer, LoopThunk, Store, Thunk, ThunkKind,
     ThunkSequence,
 };
 use crate::plan::view::{ArrayView, StridedArray};
+use crate::types::Dims;
 
 /// Name by which it is switched off.
 pub const NAME: &str = "product-epilogues";
@@ -68,6 +70,8 @@ struct Found {
     own: u32,
     /// The buffer of the loop's result.
     result: u32,
+    /// Where in it the product writes, unless it is as large as the product's own.
+    place: Option<ArrayView>,
     /// Accesses to `own` before the product.
     earlier: u32,
     steps: Vec<EpilogueStep>,
@@ -124,7 +128,7 @@ impl Merging<'_> {
         else {
             return None;
         };
-        if !store.is_dense || !store.covers_buffer || store.register != *output {
+        if store.register != *output {
             return None;
         }
         fused.loads.iter().find_map(|own| {
@@ -134,11 +138,22 @@ impl Merging<'_> {
                 return None;
             };
             let buffer = view.slice.allocation;
+            let earlier = seen[&buffer] - touches(&thunks[product], buffer);
+            let size = |buffer: u32| self.buffers[buffer as usize].size;
+            let result = store.view.slice.allocation;
+            let place = match store.is_dense && store.covers_buffer && size(result) == size(buffer)
+            {
+                true => None,
+                // What the product adds to is where its own result was to be.
+                false if earlier > 0 => return None,
+                false => Some(placed(&thunks[product], store, columns)?),
+            };
             let found = Found {
                 product,
                 own: buffer,
-                result: store.view.slice.allocation,
-                earlier: seen[&buffer] - touches(&thunks[product], buffer),
+                result,
+                place,
+                earlier,
                 steps,
                 operands,
             };
@@ -146,8 +161,7 @@ impl Merging<'_> {
         })
     }
 
-    /// The product whose result is the input `own` of a loop and of nothing else, with its rows and columns; the loop's result
-    /// takes as many bytes.
+    /// The product whose result is the input `own` of a loop and of nothing else, with its rows and columns.
     fn product_of(
         &self,
         thunks: &[Thunk],
@@ -156,7 +170,7 @@ impl Merging<'_> {
         products: &FxHashMap<u32, usize>,
         seen: &FxHashMap<u32, u32>,
     ) -> Option<(usize, [usize; 2])> {
-        let (LoadKind::View(view), [store]) = (&own.kind, fused.stores.as_slice()) else {
+        let LoadKind::View(view) = &own.kind else {
             return None;
         };
         let buffer = view.slice.allocation;
@@ -169,8 +183,7 @@ impl Merging<'_> {
             && view.slice == result.slice
             && view.element_type == result.element_type
             && fused.count == rows * columns
-            && data.size == fused.count * size
-            && self.buffers[store.view.slice.allocation as usize].size == data.size;
+            && data.size == fused.count * size;
         // Everything touches it before the loop, and nothing after.
         let is_alone = faults::holds(
             Fault::EpilogueForgetsResult,
@@ -282,6 +295,9 @@ impl Merging<'_> {
     fn merge(&mut self, thunks: &mut ThunkSequence, at: usize, found: Found) {
         let mut kind = std::mem::replace(&mut thunks[found.product].kind, ThunkKind::Nop);
         extend(&mut kind, found.steps, found.operands);
+        if let (Some(place), Some(result)) = (found.place, result_mut(&mut kind)) {
+            *result = place;
+        }
         thunks[at] = Thunk {
             instruction: thunks[found.product].instruction,
             kind,
@@ -313,6 +329,55 @@ fn extend(product: &mut ThunkKind, steps: Vec<EpilogueStep>, operands: Vec<Array
         }
         _ => {}
     }
+}
+
+/// The result of a product, to change it.
+fn result_mut(product: &mut ThunkKind) -> Option<&mut ArrayView> {
+    match product {
+        ThunkKind::Gemm(gemm) => Some(&mut gemm.c),
+        ThunkKind::Op(op) => op.outputs.first_mut(),
+        _ => None,
+    }
+}
+
+/// The result of a product with so many columns where a loop stores it: rows that lie apart in a part of a buffer, as those of
+/// an operand of a concatenation do.
+fn placed(product: &Thunk, store: &Store, columns: usize) -> Option<ArrayView> {
+    let (result, _) = matrix_of(product)?;
+    let [row, column] = strides_of(&store.walk, columns as i64)?;
+    let columns = columns as i64;
+    let has_rows = column == 1 && row >= columns && store.view.dynamic.is_empty();
+    let has_type = store.view.element_type == result.element_type;
+    // Neighbours in a column lie side by side; all others are whole rows apart.
+    let stride = |&stride: &i64| match stride < columns {
+        true => stride,
+        false => stride / columns * row,
+    };
+    let strides: Dims = result.strides.iter().map(stride).collect();
+    let place = ArrayView {
+        dims: result.dims.clone(),
+        strides,
+        ..store.view.clone()
+    };
+    let takes_epilogue = match &product.kind {
+        ThunkKind::Gemm(gemm) => {
+            let gemm = GemmThunk {
+                c: place.clone(),
+                ..gemm.as_ref().clone()
+            };
+            let kernel = gemm.kernel(usize::try_from(gemm.sizes().1).ok()?)?;
+            hlorun_kernels::takes_epilogue(&kernel)
+        }
+        ThunkKind::Op(op) => match &op.kind {
+            OpKind::Convolution(convolution) => {
+                let arrays = [&op.inputs[0], &op.inputs[1], &place].map(StridedArray::from);
+                KernelStrips::of(convolution, arrays).is_some()
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    (has_rows && has_type && takes_epilogue).then_some(place)
 }
 
 /// How often a thunk itself touches a buffer.
@@ -366,8 +431,11 @@ fn matrix_of(thunk: &Thunk) -> Option<(&ArrayView, [usize; 2])> {
         ThunkKind::Op(op) => (op.outputs.first()?, columns_of_convolution(op)?),
         _ => return None,
     };
-    let is_whole = result.offset == 0 && result.slice.offset == 0 && result.dynamic.is_empty();
     let count = result.count();
+    let is_whole = result.offset == 0
+        && result.slice.offset == 0
+        && result.slice.size == count * result.element_type.size_bytes()
+        && result.dynamic.is_empty();
     (is_whole && columns > 0 && count > 0).then(|| (result, [count / columns, columns]))
 }
 
@@ -390,5 +458,5 @@ fn columns_of_convolution(op: &OpThunk) -> Option<usize> {
     let is_in_rows = output.strides[convolution.output.feature] == 1;
     let takes_epilogue = KernelStrips::of(convolution, arrays).is_some()
         || (convolution.is_depthwise(arrays) && is_in_rows);
-    (!convolution.has_base_dilation() && columns > 1 && takes_epilogue).then_some(columns)
+    (columns > 1 && takes_epilogue).then_some(columns)
 }

@@ -98,6 +98,12 @@ fn write_of(covers: bool) -> Effect {
     }
 }
 
+/// What happens to a result that is not read: its elements are written, and what else its slice has stays.
+fn write_to(result: &ArrayView) -> Effect {
+    let bytes = result.count() * result.element_type.size_bytes();
+    write_of(bytes >= result.slice.size)
+}
+
 /// The list, once for reading and once for changing slices.
 macro_rules! operands {
     ($name:ident, $operand:ident $(, $mut:tt)?) => {
@@ -153,7 +159,7 @@ macro_rules! operands {
                     f($operand::View(array), Effect::Read, order);
                 }
                 let effect = match faults::holds(Fault::DeclaresUpdateAsWrite, self.beta == 0.0) {
-                    true => Effect::Write,
+                    true => write_to(&self.c),
                     false => Effect::Update,
                 };
                 f($operand::View(&$($mut)? self.c), effect, result);
@@ -189,7 +195,7 @@ macro_rules! operands {
                         for (at, output) in (&$($mut)? op.outputs).into_iter().enumerate() {
                             let effect = match at < updates {
                                 true => Effect::Update,
-                                false => Effect::Write,
+                                false => write_to(output),
                             };
                             f($operand::View(output), effect, Order::Any);
                         }
@@ -315,5 +321,25 @@ impl LoopThunk {
             found |= access.slice.allocation == allocation && access.effect.reads();
         });
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::PrimitiveType;
+
+    #[test]
+    fn a_result_leaves_the_rest_of_its_buffer() {
+        let slice = |size| BufferSlice {
+            allocation: 0,
+            offset: 0,
+            size,
+        };
+        let of = |size| ArrayView::dense(slice(size), PrimitiveType::F32, &[4, 6], &[0, 1]);
+        assert_eq!(write_to(&of(96)), Effect::Write);
+        let mut part = of(160);
+        part.strides[0] = 10;
+        assert_eq!(write_to(&part), Effect::WritePart);
     }
 }

@@ -13,13 +13,13 @@ pub(super) struct Ordered {
     pub outputs: Vec<u32>,
 }
 
-/// What a step needs before it is placed.
+/// The steps that are placed so far, and what is known of all.
 struct Order<'s> {
     steps: &'s [Step],
     inputs: usize,
-    /// Steps up to each one, those of shared operands counted for every reader.
+    /// For each step, how many steps it takes with its operands; shared ones are counted for every reader.
     sizes: Vec<usize>,
-    /// Steps to truth values that read each step.
+    /// For each step, those that read it and make a truth value.
     truths: Vec<Vec<usize>>,
     is_placed: Vec<bool>,
     placed: Vec<usize>,

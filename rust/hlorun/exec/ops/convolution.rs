@@ -244,7 +244,7 @@ fn in_type(
     let Some(phases) = phases::cut(op, kernel, output) else {
         return by_layout(op, arrays, environment);
     };
-    // Rows of a phase are other rows of the result.
+    // A row of a phase has another number in the whole result: its sums get only what all rows get alike.
     let takes_epilogue = |phase: &Phase| {
         let arrays = Arrays::new(input, &phase.kernel, &phase.output);
         phase.kernel.count() > 0 && indirect::kernel_strips(&phase.op, &arrays).is_some()

@@ -144,7 +144,7 @@ impl Merging<'_> {
             let place = match store.is_dense && store.covers_buffer && size(result) == size(buffer)
             {
                 true => None,
-                // What the product adds to is where its own result was to be.
+                // The product adds to what earlier thunks wrote into its own buffer.
                 false if earlier > 0 => return None,
                 false => Some(placed(&thunks[product], store, columns)?),
             };
@@ -348,7 +348,7 @@ fn placed(product: &Thunk, store: &Store, columns: usize) -> Option<ArrayView> {
     let columns = columns as i64;
     let has_rows = column == 1 && row >= columns && store.view.dynamic.is_empty();
     let has_type = store.view.element_type == result.element_type;
-    // Neighbours in a column lie side by side; all others are whole rows apart.
+    // Neighbours in a row lie side by side; along every other dimension they are whole rows apart.
     let stride = |&stride: &i64| match stride < columns {
         true => stride,
         false => stride / columns * row,

@@ -18,7 +18,7 @@ pub struct OpEnvironment<'e> {
 }
 
 impl OpEnvironment<'_> {
-    /// Leaves the operation if the run is to end, for work that is not a loop over tasks.
+    /// Leaves the operation if the run is to end, for work that is not a loop over tasks, or within a long task.
     pub fn check(&self) {
         (self.parallel)(1, &|_| {});
     }

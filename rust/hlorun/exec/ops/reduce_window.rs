@@ -126,7 +126,9 @@ fn run_as_they_lie(
         .fold(1, |n, d| n.saturating_mul(d.size.max(1) as usize));
     let per_slice = (outputs[0].count() / size).saturating_mul(window).max(1);
     let grain = (GRAIN / per_slice).max(1);
-    try_split(environment, size, grain, &|part| work.run(axis, part))?;
+    try_split(environment, size, grain, &|part| {
+        work.run(axis, part, environment)
+    })?;
     accumulators.finish(outputs);
     Ok(())
 }
@@ -219,18 +221,24 @@ unsafe impl Sync for Work<'_> {}
 
 impl Work<'_> {
     /// Folds the outputs of `part` along `axis`.
-    fn run(&self, axis: Option<usize>, part: std::ops::Range<usize>) -> Result<()> {
+    fn run(
+        &self,
+        axis: Option<usize>,
+        part: std::ops::Range<usize>,
+        environment: &OpEnvironment<'_>,
+    ) -> Result<()> {
         let dims = &self.accumulator.dims;
-        let lists: Vec<Vec<Span>> = (0..dims.len())
+        let lists = (0..dims.len())
             .map(|d| {
                 let range = if Some(d) == axis {
                     part.start as i64..part.end as i64
                 } else {
                     0..dims[d]
                 };
-                spans(&self.op.window.0[d], self.operand.dims[d], &range)
+                let (window, size) = (&self.op.window.0[d], self.operand.dims[d]);
+                spans(window, size, &range, environment)
             })
-            .collect();
+            .collect::<Result<Vec<Vec<Span>>>>()?;
         let row = dims.last().map_or(1, |&d| d as usize).max(part.len());
         let mut folder = Folder::new(&self.op.combiner, self.types, row)?;
         let sizes: SmallVec<[isize; 2]> = self

@@ -71,7 +71,7 @@ pub fn run(
     let per_slice = (source.count() / size).saturating_mul(each).max(1);
     let whole = source.dims.first().map_or(1, |&d| d as usize);
     try_split(environment, size, (GRAIN / per_slice).max(1), &|part| {
-        job.run(if size == 1 { 0..whole } else { part })
+        job.run(if size == 1 { 0..whole } else { part }, environment)
     })
 }
 
@@ -94,13 +94,13 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// The source elements of `part` of the outermost dimension.
-    fn run(&self, part: Range<usize>) -> Result<()> {
+    fn run(&self, part: Range<usize>, environment: &OpEnvironment<'_>) -> Result<()> {
         let mut dims = self.source_dims.clone();
         if let Some(outermost) = dims.first_mut() {
             *outermost = part.len() as i64;
         }
         let count = dims.iter().map(|&d| d as usize).product::<usize>();
-        let places = self.select(&part, &dims, count)?;
+        let places = self.select(&part, &dims, count, environment)?;
         let first = count / part.len().max(1) * part.start;
         let lanes = dims.iter().zip(&self.op.window.0).rev();
         let apart = lanes
@@ -112,7 +112,13 @@ impl Job<'_> {
 
     /// The selected element of every window of `part` as a row-major index of the operand, in row-major order of the
     /// source.
-    fn select(&self, part: &Range<usize>, dims: &Dims, count: usize) -> Result<Vec<isize>> {
+    fn select(
+        &self,
+        part: &Range<usize>,
+        dims: &Dims,
+        count: usize,
+        environment: &OpEnvironment<'_>,
+    ) -> Result<Vec<isize>> {
         let program = &self.op.select.program;
         let size = self.element_type.size_bytes();
         let mut inputs = program.inputs.iter();
@@ -134,9 +140,9 @@ impl Job<'_> {
                     0 => part.start as i64..part.end as i64,
                     _ => 0..dims[d],
                 };
-                spans(&self.op.window.0[d], self.dims[d], &range)
+                spans(&self.op.window.0[d], self.dims[d], &range, environment)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let strides = strided::row_major_strides(dims);
         let skipped = strides.first().map_or(0, |&s| s as isize) * part.start as isize;
         let row_major = strided::row_major_strides(self.dims);

@@ -6,7 +6,11 @@
 
 use std::ops::Range;
 
+use crate::buffers::push;
+use crate::error::Result;
+use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
+use crate::plan::cost::convolution::CHECKED_POSITIONS;
 
 /// Outputs `first, first + step, …` that see inputs `base, base + base_step, …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,32 +98,161 @@ pub fn span(dim: &WindowDimension, input: i64, range: &Range<i64>, position: i64
     })
 }
 
-/// The spans of all positions of a window that any output of `range` sees an input through, in the
-/// order of the positions.
-pub fn spans(dim: &WindowDimension, input: i64, range: &Range<i64>) -> Vec<Span> {
+/// The spans of all positions of a window that any output of `range` sees an input through, in the order of the positions.
+///
+/// The search for them looks at no more positions than there are pairs of outputs and inputs, and ends when the run is to
+/// end. Errors: out of memory.
+pub fn spans(
+    dim: &WindowDimension,
+    input: i64,
+    range: &Range<i64>,
+    environment: &OpEnvironment<'_>,
+) -> Result<Vec<Span>> {
     let mut found = Vec::new();
-    if input <= 0 || dim.size <= 0 {
-        return found;
+    if input <= 0 || dim.size <= 0 || range.is_empty() {
+        return Ok(found);
     }
-    let (stride, dilation) = (i128::from(dim.stride), i128::from(dim.window_dilation));
-    let mut next = 0i128;
-    // Later outputs look further, so they reach inputs at earlier positions.
-    for output in range.clone().rev() {
-        let start = i128::from(dim.padding_low) - i128::from(output) * stride;
-        let end = start + i128::from(input - 1) * i128::from(dim.base_dilation);
-        let low = (start + dilation - 1).div_euclid(dilation).max(next);
-        let high = end.div_euclid(dilation).min(i128::from(dim.size) - 1);
-        for position in low..=high {
-            found.extend(span(dim, input, range, position as i64));
+    let Some((first, step)) = candidates(dim) else {
+        return Ok(found);
+    };
+    let dilation = i128::from(dim.window_dilation);
+    let stride = i128::from(dim.stride);
+    let low = i128::from(dim.padding_low);
+    // What the last output sees begins at the first of these positions, and what the first one sees ends at the last.
+    let begin = low - i128::from(range.end - 1) * stride;
+    let end = low - i128::from(range.start) * stride
+        + i128::from(input - 1) * i128::from(dim.base_dilation);
+    let end = (end.div_euclid(dilation) + 1).clamp(0, i128::from(dim.size));
+    let begin = (begin + dilation - 1).div_euclid(dilation).clamp(0, end);
+    let begin = begin + (first - begin).rem_euclid(step);
+    let mut looked = 0;
+    let mut look = |position: i64| {
+        looked += 1;
+        if looked % CHECKED_POSITIONS == 0 {
+            environment.check();
         }
-        next = next.max(high + 1);
+        match span(dim, input, range, position) {
+            Some(span) => push(&mut found, span),
+            None => Ok(()),
+        }
+    };
+    let pairs = i128::from(range.end - range.start) * i128::from(input);
+    if (end - begin + step - 1) / step <= pairs {
+        let mut position = begin;
+        while position < end {
+            look(position as i64)?;
+            position += step;
+        }
+    } else {
+        for position in seen_by_each(dim, input, range, environment)? {
+            look(position)?;
+        }
     }
-    found
+    Ok(found)
+}
+
+/// The first position, and the distance of the others, that an output could see an input through if there were enough of
+/// both.
+fn candidates(dim: &WindowDimension) -> Option<(i128, i128)> {
+    // stride * o + window_dilation * position = low modulo base_dilation
+    let common = gcd(i128::from(dim.stride), i128::from(dim.base_dilation));
+    solution(dim.window_dilation.into(), dim.padding_low.into(), common)
+}
+
+/// The least `x` of `a * x = b` modulo `m`, and how far the others are apart.
+fn solution(a: i128, b: i128, m: i128) -> Option<(i128, i128)> {
+    let common = gcd(a, m);
+    let period = m / common;
+    let first = (b / common).rem_euclid(period) * inverse(a / common, period);
+    (b.rem_euclid(common) == 0).then(|| (first.rem_euclid(period), period))
+}
+
+/// The positions that outputs of `range` see inputs through, found output by output and then put in order.
+fn seen_by_each(
+    dim: &WindowDimension,
+    input: i64,
+    range: &Range<i64>,
+    environment: &OpEnvironment<'_>,
+) -> Result<Vec<i64>> {
+    let (step, dilation) = (
+        i128::from(dim.base_dilation),
+        i128::from(dim.window_dilation),
+    );
+    let mut positions = Vec::new();
+    for (outputs, output) in range.clone().enumerate() {
+        if outputs % CHECKED_POSITIONS as usize == 0 {
+            environment.check();
+        }
+        // Input i lies at position (step * i + start) / window_dilation.
+        let start = i128::from(dim.padding_low) - i128::from(output) * i128::from(dim.stride);
+        let Some((first, period)) = solution(step, -start, dilation) else {
+            continue;
+        };
+        let last = i128::from(dim.size - 1) * dilation;
+        let least = (-start + step - 1).div_euclid(step).max(0);
+        let most = (last - start).div_euclid(step).min(i128::from(input - 1));
+        let mut at = least + (first - least).rem_euclid(period);
+        while at <= most {
+            push(&mut positions, ((step * at + start) / dilation) as i64)?;
+            at += period;
+            if positions.len() % CHECKED_POSITIONS as usize == 0 {
+                environment.check();
+            }
+        }
+    }
+    positions.sort_unstable();
+    positions.dedup();
+    Ok(positions)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn spans_of(dim: &WindowDimension, input: i64, outputs: i64) -> Vec<Span> {
+        let environment = OpEnvironment {
+            parallel: &|count, task| (0..count).for_each(task),
+            threads: 1,
+        };
+        spans(dim, input, &(0..outputs), &environment).unwrap()
+    }
+
+    /// A window with holes between the elements it sees, which are far more than the elements.
+    #[test]
+    fn holes_are_not_looked_at() {
+        let far = 1 << 50;
+        for (stride, window_dilation, base_dilation) in [
+            (far, 1, far),
+            (2 * far, 1, far),
+            (1, 1, far),
+            (far, 3, 5 * far),
+            (far + 1, 1, far),
+            (7, 5, far + 3),
+        ] {
+            let dim = WindowDimension {
+                size: 4 * far,
+                stride,
+                padding_low: 2,
+                padding_high: 0,
+                window_dilation,
+                base_dilation,
+                window_reversal: false,
+            };
+            let (inputs, outputs) = (4, 3);
+            let pairs = (0..outputs).flat_map(|o| (0..inputs).map(move |i| (o, i)));
+            let sees = |&(o, i): &(i64, i64)| {
+                let at = i128::from(i) * i128::from(base_dilation) + 2
+                    - i128::from(o) * i128::from(stride);
+                let position = at.div_euclid(window_dilation.into());
+                at.rem_euclid(window_dilation.into()) == 0
+                    && (0..i128::from(dim.size)).contains(&position)
+            };
+            let wanted = pairs.filter(sees).count() as i64;
+            let found = spans_of(&dim, inputs, outputs);
+            let pairs: i64 = found.iter().map(|span| span.count).sum();
+            assert_eq!(pairs, wanted, "{dim:?} {found:?}");
+        }
+    }
 
     #[test]
     fn spans_are_what_counting_gives() {
@@ -151,7 +284,7 @@ mod tests {
                 }
             }
             let mut got = Vec::new();
-            for s in spans(&dim, input, &(0..outputs)) {
+            for s in spans_of(&dim, input, outputs) {
                 for i in 0..s.count {
                     got.push((s.position, s.first + i * s.step, s.base + i * s.base_step));
                 }

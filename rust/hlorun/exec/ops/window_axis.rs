@@ -3,13 +3,12 @@
 //! Promise: memory is bounded by those positions, not by the window; it is asked for fallibly, and the search for them
 //! ends when the run is to end.
 
-use crate::buffers::{push, with_room};
+use crate::buffers::with_room;
 use crate::error::Result;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
-use crate::plan::cost::convolution::CHECKED_POSITIONS;
 
-use super::window::{Span, span};
+use super::window::{Span, spans};
 
 /// A window along one dimension.
 pub struct WindowAxis {
@@ -31,22 +30,7 @@ impl WindowAxis {
         outputs: i64,
         environment: &OpEnvironment<'_>,
     ) -> Result<WindowAxis> {
-        let mut seen = Vec::new();
-        let dilation = i128::from(window.window_dilation);
-        let low = i128::from(window.padding_low);
-        // What the last output sees begins at the first of these positions, and what the first one sees ends at the last.
-        let begin = low - i128::from(outputs - 1) * i128::from(window.stride);
-        let end = low + i128::from(input - 1) * i128::from(window.base_dilation);
-        let end = (end.div_euclid(dilation) + 1).clamp(0, i128::from(window.size));
-        let begin = (begin + dilation - 1).div_euclid(dilation).clamp(0, end);
-        for position in begin as i64..end as i64 {
-            if position % CHECKED_POSITIONS == 0 {
-                environment.check();
-            }
-            if let Some(span) = span(window, input, &(0..outputs), position) {
-                push(&mut seen, span)?;
-            }
-        }
+        let seen = spans(window, input, &(0..outputs), environment)?;
         let step = seen.first().map_or(1, |span: &Span| span.step);
         let mut by_residue = Vec::new();
         if step > 1 {
@@ -120,6 +104,7 @@ impl WindowAxis {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::span;
     use super::*;
 
     /// Compares with a search over all positions.

@@ -312,6 +312,21 @@ pub mod scalar_bytecode {
 
 /// The same loops as functions of the CPU.
 pub mod machine_code {
+    use super::MachineCode;
+
+    /// Cycles that vector bytecode was interpreted for, from which on it becomes machine code: about as many as making it
+    /// takes.
+    const MIN_VECTOR_WORK: u64 = 1 << 18;
+
+    /// Cycles of interpreted vector bytecode before machine code of it; `None` for never.
+    pub fn vector_work(when: MachineCode) -> Option<u64> {
+        match when {
+            MachineCode::Never => None,
+            MachineCode::WhenBusy => Some(MIN_VECTOR_WORK),
+            MachineCode::AtOnce => Some(0),
+        }
+    }
+
     /// Work of the interpreter from which on code is made, and how much more for each operation of the
     /// loop: making code for an operation takes as long as interpreting some hundreds.
     pub const MIN_WORK: u64 = 1 << 17;
@@ -336,6 +351,8 @@ pub mod machine_code {
 
 /// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
 pub mod reduce {
+    /// Values that a task computes between two checks whether the run is to end.
+    pub const CHECKED_VALUES: usize = 1 << 20;
     /// Fewest elements of neighbouring rows from which these are folded together, and of a reduction whose columns are.
     pub const MIN_REGULAR: usize = 129;
     /// Shortest run that a general reducer folds on lanes, and most lanes.

@@ -82,6 +82,9 @@ pub(super) fn run<E: Real, S: Source<E>>(
         let step = depth_step::<E>(rows.len());
         for start in (0..g.k).step_by(step) {
             let depth = start..g.k.min(start + step);
+            if first + start > 0 {
+                parallel.pause();
+            }
             let room = if driver.is_packed {
                 rows.len() * depth.len()
             } else {

@@ -145,6 +145,9 @@ impl<S: Stored, W: Single> Product<S, W> {
             let step = (SHARED / size_of::<U>() / packed).max(1) * block;
             for start in (0..self.k).step_by(step) {
                 let depth = start..self.k.min(start + step);
+                if first + start > 0 {
+                    parallel.pause();
+                }
                 let blocks = depth.len().div_ceil(block);
                 let part = |at: usize| {
                     let p = depth.start + at * block;

@@ -174,6 +174,13 @@ pub struct Parallel<'a> {
     pub run: &'a ParallelFor<'a>,
 }
 
+impl Parallel<'_> {
+    /// Gives the caller an occasion to unwind, between parts of work that one task does.
+    pub(crate) fn pause(&self) {
+        (self.run)(1, &|_| {});
+    }
+}
+
 impl Parallel<'static> {
     /// Everything on the calling thread.
     pub const SERIAL: Parallel<'static> = Parallel {

@@ -46,6 +46,8 @@ pub(crate) struct Tile {
     _scratch: Option<Scratch>,
     /// What one pass over columns needs.
     pub(super) columns: Option<Scratch>,
+    /// Values computed since it was asked last whether the run is to end.
+    pub(super) unasked: usize,
 }
 
 impl Tile {
@@ -84,6 +86,7 @@ impl Tile {
             stage,
             _scratch: scratch,
             columns: job.columns.as_ref().map(Columns::scratch).transpose()?,
+            unasked: 0,
         })
     }
 

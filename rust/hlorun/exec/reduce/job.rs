@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use crate::exec::element::loops::Sources;
+use crate::exec::environment::Environment;
 use crate::plan::cost::reduce::MIN_LANE_RUN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register, Task};
@@ -134,6 +135,8 @@ pub(crate) struct Job<'t> {
     pub(super) identity: Option<[u8; 16]>,
     /// Set where values are computed and folded in one pass.
     pub(super) columns: Option<Columns<'t>>,
+    /// The run that may be to end before it is done; none where it is short.
+    pub(super) run_of: Option<&'t Environment<'t>>,
 }
 
 impl Job<'_> {

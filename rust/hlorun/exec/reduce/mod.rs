@@ -16,7 +16,7 @@ use super::memory::Memory;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::cost::reduce::{
-    COLUMN_BYTES, COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS,
+    CHECKED_VALUES, COLUMN_BYTES, COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS,
     PARALLEL_ELEMENTS, PARTIAL,
 };
 use crate::plan::element::elementwise::dtype;
@@ -167,10 +167,11 @@ fn reduce_into(
     if total == 0 || results == 0 {
         return Ok(());
     }
-    let job = Job::new(thunk, &environment.memory, total)?;
+    let mut job = Job::new(thunk, &environment.memory, total)?;
     if is_one_task(total) {
         return job.range(0..total, accumulators);
     }
+    job.run_of = Some(environment);
     match thunk.space.as_slice() {
         [] => job.range(0..total, accumulators),
         [(size, true)] => job.partials(1, *size as usize, accumulators, environment),
@@ -269,6 +270,7 @@ impl<'t> Job<'t> {
             fold_rows: kernels.and_then(|k| k.fold_rows),
             halve_rows: kernels.and_then(|k| k.halve_rows),
             columns: Columns::of(thunk),
+            run_of: None,
         })
     }
 
@@ -500,6 +502,11 @@ impl<'t> Job<'t> {
             unsafe { tile.values.run(program, n) };
             tile.accumulate(self, start, n, accumulators);
             start += n;
+            tile.unasked += n;
+            if tile.unasked >= CHECKED_VALUES {
+                tile.unasked = 0;
+                self.run_of.iter().for_each(|run| run.operation().check());
+            }
         }
     }
 }

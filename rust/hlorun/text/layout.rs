@@ -180,7 +180,13 @@ fn parse_tile(cursor: &mut Cursor<'_>) -> Parsed<Tile> {
         if cursor.eat(b'*') {
             tile.0.push(None);
         } else {
-            tile.0.push(Some(cursor.integer("a tile size")?));
+            let start = cursor.position;
+            let size = cursor.integer("a tile size")?;
+            if size < 1 {
+                cursor.position = start;
+                return Err(cursor.expected("a positive tile size"));
+            }
+            tile.0.push(Some(size));
         }
         if !cursor.eat(b',') {
             break;

@@ -102,7 +102,11 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<ConvolutionOp> {
             spatial: all[2..].iter().copied().collect(),
         })
     };
-    let group = |key| usize::try_from(instruction.int(key).unwrap_or(1)).unwrap_or(0);
+    // Zero groups are one, as the verifier has it.
+    let group = |key| match instruction.int(key) {
+        None | Some(0) => 1,
+        Some(count) => usize::try_from(count).unwrap_or(0),
+    };
     let op = ConvolutionOp {
         input: dims(n.input_batch, n.input_feature, &n.input_spatial, input)?,
         kernel: dims(

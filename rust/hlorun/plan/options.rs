@@ -1,7 +1,7 @@
 //! How a module is compiled.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
 use crate::module::{ComputationId, HloModule};
@@ -29,6 +29,23 @@ pub enum MachineCode {
     WhenBusy,
     /// Before their first trip.
     AtOnce,
+}
+
+impl MachineCode {
+    /// The same where the environment variable `HLORUN_JIT` is not set, or machine code is never wanted. `0` stands for
+    /// never, `always` for at once.
+    pub fn asked(self) -> MachineCode {
+        static VALUE: OnceLock<Option<MachineCode>> = OnceLock::new();
+        let asked = VALUE.get_or_init(|| match std::env::var("HLORUN_JIT").as_deref() {
+            Ok("0") => Some(MachineCode::Never),
+            Ok("always") => Some(MachineCode::AtOnce),
+            _ => None,
+        });
+        match self {
+            MachineCode::Never => MachineCode::Never,
+            planned => asked.unwrap_or(planned),
+        }
+    }
 }
 
 /// How a module is compiled.

@@ -11,9 +11,16 @@ use crate::elementwise::Tier;
 
 /// e^x is zero below. The result is then a constant: some CPUs take a hundred times as long for a product that
 /// underflows, and masked values are as low as that.
-pub(super) const LEAST: f32 = -104.0;
+pub(crate) const LEAST: f32 = -104.0;
 /// Keeps `2^n` in range: n is at most 128. e^x is infinite from 88.73 on.
-const MOST: f32 = 89.0;
+pub(crate) const MOST: f32 = 89.0;
+
+/// The numbers of the formula, for what writes it in instructions.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod constants {
+    pub(crate) use super::super::single::{EXP_TAIL, LN2_HI, LN2_LO, LOG2_E, ROUND};
+    pub(crate) use super::{LEAST, MOST};
+}
 
 /// What the formula needs of a number, or of each number of a vector.
 ///

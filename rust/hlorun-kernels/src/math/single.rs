@@ -7,10 +7,10 @@ use super::exp::{LEAST, pow2};
 use crate::elementwise::Tier;
 
 /// Adding this to |x| < 2^22 leaves the nearest integer in the low bits.
-pub(super) const ROUND: f32 = 12_582_912.0;
-pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
-pub(super) const LN2_HI: f32 = 0.693_359_4;
-pub(super) const LN2_LO: f32 = -2.121_944_4e-4;
+pub(crate) const ROUND: f32 = 12_582_912.0;
+pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub(crate) const LN2_HI: f32 = 0.693_359_4;
+pub(crate) const LN2_LO: f32 = -2.121_944_4e-4;
 
 #[inline(always)]
 fn horner<T: Tier>(x: f32, coefficients: &[f32]) -> f32 {
@@ -32,7 +32,7 @@ fn reduce<T: Tier>(x: f32) -> (f32, i32) {
 }
 
 /// The coefficients of [`exp_tail`], the highest first.
-pub(super) const EXP_TAIL: [f32; 6] = [
+pub(crate) const EXP_TAIL: [f32; 6] = [
     1.987_569_1e-4,
     1.398_199_9e-3,
     8.333_452e-3,

@@ -55,6 +55,11 @@ impl ColumnFold {
         })
     }
 
+    /// Lets it become machine code; see [`VectorBytecode::make_machine_code_after`].
+    pub fn make_machine_code_after(&mut self, least: u64) {
+        self.code.make_machine_code_after(least);
+    }
+
     /// Fewest columns it folds.
     pub fn min_columns(&self) -> usize {
         self.code.lanes

@@ -11,6 +11,8 @@ mod code;
 mod columns;
 mod compile;
 mod fuse;
+#[cfg(target_arch = "x86_64")]
+mod machine;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 mod order;
@@ -34,6 +36,9 @@ use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 use crate::table::Unary;
 use crate::{DType, Isa};
 use code::Micro;
+#[cfg(target_arch = "x86_64")]
+use std::sync::Arc;
+
 pub use columns::{ColumnFold, Rows};
 use compile::{Compiled, Compiler};
 use run::WIDE;
@@ -182,6 +187,9 @@ pub struct VectorBytecode {
     /// Elements of a vector, and bytes of one of them.
     lanes: usize,
     size: usize,
+    /// What runs instead of the code once that has done much work.
+    #[cfg(target_arch = "x86_64")]
+    machine: Option<Arc<machine::Machine>>,
 }
 
 impl VectorBytecode {
@@ -268,7 +276,39 @@ impl VectorBytecode {
             run,
             lanes,
             size,
+            #[cfg(target_arch = "x86_64")]
+            machine: None,
         })
+    }
+
+    /// Lets it become machine code once it was interpreted for about `least` cycles, where the CPU has AVX-512.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    pub fn make_machine_code_after(&mut self, least: u64) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let is_known = self.lanes * self.size == 64;
+            self.machine = is_known.then(|| Arc::new(machine::Machine::after(least)));
+        }
+    }
+
+    /// What machine code is made of.
+    #[cfg(target_arch = "x86_64")]
+    fn source(&self) -> machine::Source<'_> {
+        machine::Source {
+            code: &self.code,
+            calls: &self.calls,
+            locals: self.locals,
+            outside: self.bytes.len(),
+            is_wide: self.size == 8,
+            vectors: WIDE,
+        }
+    }
+
+    /// Whether there is machine code, or it can be made now.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    fn has_machine_code(&self) -> bool {
+        let machine = self.machine.as_ref();
+        machine.is_some_and(|machine| machine.is_made(&self.source()))
     }
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
@@ -413,6 +453,12 @@ impl VectorBytecode {
         if count > 0 {
             // SAFETY: the caller's promise: the elements of these blocks are there.
             unsafe {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(machine) = &self.machine
+                    && machine.run(&self.source(), pointers, strides, (count, is_large))
+                {
+                    return;
+                }
                 (self.run)(&self.code, &self.calls, pointers, strides, count, is_large);
             }
         }

@@ -5,6 +5,8 @@ use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 use crate::table::{binary_on, clamp_on, compare_on, select_on, unary_on};
 use crate::{DType, Isa, convert_on};
 
+mod registers;
+
 struct Random(u64);
 
 impl Random {
@@ -241,7 +243,18 @@ fn compare(
             .collect();
         values.push(reference(isa, step, &operands, n));
     }
-    for in_place in [true, false] {
+    let mut machine = code.clone();
+    machine.make_machine_code_after(0);
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512 {
+        assert!(machine.has_machine_code(), "{seed} {steps:?}");
+    }
+    for (code, in_place) in [
+        (code, true),
+        (code, false),
+        (&machine, true),
+        (&machine, false),
+    ] {
         compare_run(
             isa,
             seed,

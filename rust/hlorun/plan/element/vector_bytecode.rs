@@ -76,6 +76,15 @@ impl Program {
         ColumnFold::new(&types, is_single, &steps)
     }
 
+    /// Lets the pieces of vector bytecode become machine code once each was interpreted for about `least` cycles.
+    pub fn make_machine_code_after(&mut self, least: u64) {
+        for task in &mut self.tasks {
+            if let Task::Vector(task) = task {
+                task.code.make_machine_code_after(least);
+            }
+        }
+    }
+
     /// The same program step by step, for tiles of few elements; `None` where it is that already. An output
     /// that could be written into memory which an input occupies may no longer be: see
     /// [`Program::in_place`].

@@ -48,9 +48,6 @@ use crate::plan::thunk::Thunk;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
 use calls::Context;
 
-/// Set to `0`, loops are interpreted; to `always`, they become machine code before their first trip.
-const VARIABLE: &str = "HLORUN_JIT";
-
 /// A finished function.
 pub struct Code {
     entry: Entry,
@@ -76,20 +73,6 @@ impl Drop for Code {
     }
 }
 
-/// When a loop becomes machine code: what the environment says, unless the plan forbids it.
-fn when(prepared: &ScalarLoop) -> MachineCode {
-    static VALUE: OnceLock<Option<MachineCode>> = OnceLock::new();
-    let asked = VALUE.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
-        Ok("0") => Some(MachineCode::Never),
-        Ok("always") => Some(MachineCode::AtOnce),
-        _ => None,
-    });
-    match prepared.compiled.when() {
-        MachineCode::Never => MachineCode::Never,
-        planned => asked.unwrap_or(planned),
-    }
-}
-
 /// Whether machine code pays for a loop that has done this much work.
 fn is_time(prepared: &ScalarLoop, work: u64, when: MachineCode) -> bool {
     let operations = prepared.ops.len();
@@ -109,7 +92,7 @@ pub fn before_first_trip(
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
     let work = prepared.compiled.worked(0).max(expected);
-    is_time(prepared, work, when(prepared)).then(|| made(prepared, 0, outside))?
+    is_time(prepared, work, prepared.compiled.when().asked()).then(|| made(prepared, 0, outside))?
 }
 
 /// Code to go on with at the operation `at`, after the interpreter has done more work.
@@ -119,7 +102,7 @@ pub fn after_work(
     at: usize,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
-    let when = match when(prepared) {
+    let when = match prepared.compiled.when().asked() {
         MachineCode::Never => return None,
         // There would be code if it could be made before the first trip.
         MachineCode::WhenBusy | MachineCode::AtOnce => MachineCode::WhenBusy,

@@ -1,0 +1,257 @@
+//! Functions of machine code.
+//!
+//! In: pieces of instructions on values. Out: the bytes of two functions, one for blocks of several vectors and one for
+//! blocks of one. Both do what the interpreter does: they run block by block, and move the addresses outside behind them.
+
+use super::Source;
+use super::encode::{
+    Assembler, General, Last, R8, R9, R10, R11, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX,
+    RSI, RSP, Registers, at,
+};
+use super::instructions::{Name, op};
+use super::registers::{self, Allocated, Placed, allocate};
+use super::values::{Call, Place, pieces};
+use crate::table::Unary;
+
+/// The bytes of the functions, and where each begins.
+pub(super) struct Functions {
+    pub(super) bytes: Vec<u8>,
+    pub(super) large: usize,
+    pub(super) small: usize,
+}
+
+/// The table of addresses, how they move on, and how many blocks are left.
+const TABLE: General = RBX;
+const STRIDES: General = R12;
+const BLOCKS: General = R13;
+/// The first element of the vectors at hand, where they are not all written out.
+const INDEX: General = RCX;
+/// Registers for addresses.
+const ADDRESSES: [General; 9] = [RSI, RDI, R8, R9, R10, R11, R14, R15, RDX];
+/// Registers that the caller keeps, beside the frame's.
+const KEPT: [General; 5] = [RBX, R12, R13, R14, R15];
+/// Most instructions that are written out vector by vector.
+const MOST_UNROLLED: usize = 96;
+/// Bytes of a slot on the stack.
+const SLOT: i32 = 64;
+/// Most slots: a frame is smaller than the page that guards the end of the stack.
+const MAX_SLOTS: u32 = 48;
+
+/// Calls a kernel for machine code.
+///
+/// # Safety
+/// `kernel` is a [`Unary`], called by its contract.
+unsafe extern "sysv64" fn call_kernel(kernel: *const (), from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::mem::transmute::<*const (), Unary>(kernel)(from, to, n) }
+}
+
+/// The functions, or `None` where there is no instruction for a code.
+pub(super) fn functions(source: &Source<'_>) -> Option<Functions> {
+    let all = pieces(source.code, source.locals as u16, source.is_wide)?;
+    let allocated: Option<Vec<(Allocated, Option<Call>)>> = all
+        .pieces
+        .iter()
+        .map(|piece| {
+            let own = allocate(piece, source.is_wide)?;
+            (own.slots <= MAX_SLOTS).then_some((own, piece.call))
+        })
+        .collect();
+    let mut writer = Writer {
+        source,
+        pieces: allocated?,
+        assembler: Assembler::default(),
+        registers: Vec::new(),
+    };
+    let large = writer.assembler.here();
+    writer.function(source.vectors);
+    let small = writer.assembler.here();
+    writer.function(1);
+    Some(Functions {
+        bytes: writer.assembler.finish(&all.constants, source.is_wide),
+        large,
+        small,
+    })
+}
+
+struct Writer<'s> {
+    source: &'s Source<'s>,
+    pieces: Vec<(Allocated, Option<Call>)>,
+    assembler: Assembler,
+    /// Addresses of the table that registers hold.
+    registers: Vec<u16>,
+}
+
+impl Writer<'_> {
+    fn lanes(&self) -> usize {
+        if self.source.is_wide { 8 } else { 16 }
+    }
+
+    /// Whether addresses and constants stay in registers from block to block.
+    fn is_one_piece(&self) -> bool {
+        self.pieces.len() == 1
+    }
+
+    fn function(&mut self, vectors: usize) {
+        let slots = self.pieces.iter().map(|(piece, _)| piece.slots).max();
+        self.enter(slots.unwrap_or(0) as i32 * SLOT);
+        if self.is_one_piece() {
+            self.prepare(0);
+        }
+        let block = self.assembler.here();
+        for at in 0..self.pieces.len() {
+            if !self.is_one_piece() {
+                self.prepare(at);
+            }
+            self.piece(at, vectors);
+            if let Some(call) = self.pieces[at].1 {
+                self.call(call, vectors);
+            }
+        }
+        self.move_on();
+        self.assembler.decrement(BLOCKS);
+        self.assembler.back_unless_zero(block);
+        if self.is_one_piece() {
+            for (&address, &register) in self.registers.iter().zip(&ADDRESSES) {
+                self.assembler
+                    .store(TABLE, 8 * i32::from(address), register);
+            }
+        }
+        self.leave();
+    }
+
+    fn enter(&mut self, frame: i32) {
+        let code = &mut self.assembler;
+        code.push(RBP);
+        code.copy(RBP, RSP);
+        KEPT.iter().for_each(|&register| code.push(register));
+        code.and(RSP, -SLOT);
+        code.add(RSP, -frame);
+        code.copy(TABLE, RDI);
+        code.copy(STRIDES, RSI);
+        code.copy(BLOCKS, RDX);
+    }
+
+    fn leave(&mut self) {
+        let code = &mut self.assembler;
+        code.zero_upper();
+        code.address(RSP, RBP, -8 * KEPT.len() as i32);
+        KEPT.iter().rev().for_each(|&register| code.pop(register));
+        code.pop(RBP);
+        code.ret();
+    }
+
+    /// Fills registers with the addresses and constants of a piece.
+    fn prepare(&mut self, piece: usize) {
+        let (piece, _) = &self.pieces[piece];
+        self.registers.clear();
+        for placed in &piece.placed {
+            if let registers::Last::Memory(place) = placed.last
+                && !self.registers.contains(&place.address)
+                && self.registers.len() < ADDRESSES.len()
+            {
+                self.registers.push(place.address);
+            }
+        }
+        for (&address, &register) in self.registers.iter().zip(&ADDRESSES) {
+            self.assembler.load(register, TABLE, 8 * i32::from(address));
+        }
+        let broadcast = op(Name::Broadcast, self.source.is_wide);
+        for (k, &number) in piece.pinned.iter().enumerate() {
+            let to = Registers {
+                first: (31 - k) as u8,
+                ..Registers::default()
+            };
+            self.assembler
+                .vector(&broadcast, to, Last::Constant(number));
+        }
+    }
+
+    /// The instructions of a piece, for each of the vectors of a block.
+    fn piece(&mut self, at: usize, vectors: usize) {
+        let placed = std::mem::take(&mut self.pieces[at].0.placed);
+        let fits = |&unrolled: &usize| placed.len() * unrolled <= MOST_UNROLLED;
+        let unrolled = [8, 4, 2].into_iter().filter(|&n| n <= vectors).find(fits);
+        let unrolled = unrolled.unwrap_or(1);
+        let is_loop = unrolled < vectors;
+        if is_loop {
+            self.assembler.set(INDEX, 0);
+        }
+        let start = self.assembler.here();
+        for vector in 0..unrolled {
+            for placed in &placed {
+                self.instruction(placed, vector, is_loop);
+            }
+        }
+        if is_loop {
+            let lanes = self.lanes();
+            self.assembler.add(INDEX, (unrolled * lanes) as i32);
+            self.assembler.compare(INDEX, (vectors * lanes) as i32);
+            self.assembler.back_unless_zero(start);
+        }
+        self.pieces[at].0.placed = placed;
+    }
+
+    fn instruction(&mut self, placed: &Placed, vector: usize, is_loop: bool) {
+        let last = match placed.last {
+            registers::Last::Register(register) => Last::Register(register),
+            registers::Last::Constant(number) => Last::Constant(number),
+            registers::Last::Stack(slot) => at(RSP, slot as i32 * SLOT),
+            registers::Last::Memory(place) => self.memory(placed, place, vector, is_loop),
+        };
+        let registers = Registers {
+            first: placed.first,
+            second: placed.second,
+            mask: placed.mask,
+            clears: placed.clears,
+        };
+        self.assembler.vector(&placed.op, registers, last);
+    }
+
+    /// Where a vector is in memory.
+    fn memory(&mut self, placed: &Placed, place: Place, vector: usize, is_loop: bool) -> Last {
+        let held = self.registers.iter().position(|&at| at == place.address);
+        let base = held.map_or(RAX, |k| ADDRESSES[k]);
+        if held.is_none() {
+            let distance = 8 * i32::from(place.address);
+            self.assembler.load(RAX, TABLE, distance);
+        }
+        let scale = place.bytes / self.lanes() as u8;
+        Last::Memory {
+            base,
+            index: (is_loop && scale > 0).then_some((INDEX, scale)),
+            distance: vector as i32 * i32::from(place.bytes),
+            is_single: place.bytes == 0 && placed.op.bytes == 64,
+        }
+    }
+
+    fn call(&mut self, call: Call, vectors: usize) {
+        let kernel = self.source.calls[usize::from(call.number)];
+        let count = (vectors * self.lanes()) as u64;
+        let code = &mut self.assembler;
+        code.zero_upper();
+        code.set(RDI, kernel as usize as u64);
+        code.load(RSI, TABLE, 8 * i32::from(call.from));
+        code.load(RDX, TABLE, 8 * i32::from(call.to));
+        code.set(RCX, count);
+        code.set(RAX, call_kernel as *const () as u64);
+        code.call(RAX);
+    }
+
+    /// Moves the addresses outside behind a block.
+    fn move_on(&mut self) {
+        let is_one_piece = self.is_one_piece();
+        for k in 0..self.source.outside {
+            let address = (self.source.locals + k) as u16;
+            let distance = 8 * k as i32;
+            let held = self.registers.iter().position(|&at| at == address);
+            match held.filter(|_| is_one_piece) {
+                Some(held) => self.assembler.add_from(ADDRESSES[held], STRIDES, distance),
+                None => {
+                    self.assembler.load(RAX, STRIDES, distance);
+                    self.assembler.add_to(TABLE, 8 * i32::from(address), RAX);
+                }
+            }
+        }
+    }
+}

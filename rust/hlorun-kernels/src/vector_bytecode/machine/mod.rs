@@ -1,0 +1,140 @@
+//! Machine code of vector bytecode, for CPUs with AVX-512.
+//!
+//! In: the code of vector bytecode. Out: a function of the CPU's own instructions that runs blocks as the interpreter
+//! ([`super::run`]) does. Promise: the same bits, except that of two NaN either may survive. Values stay in registers from
+//! one operation to the next, where the interpreter has one register per vector and stores the rest.
+//!
+//! Bytecode is interpreted until it has done so much work that machine code pays. Where none can be made, because a code
+//! has no instruction or the system gives no memory that may be executed, it is interpreted on.
+
+mod codes;
+mod encode;
+mod formulas;
+mod functions;
+mod instructions;
+mod registers;
+mod values;
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use functions::functions;
+use region::{Allocation, Protection};
+
+use super::code::Micro;
+use super::{LARGE_COST, SMALL_COST};
+use crate::table::Unary;
+
+/// What the code is made of.
+pub(super) struct Source<'c> {
+    pub(super) code: &'c [Micro],
+    pub(super) calls: &'c [Unary],
+    /// Addresses of its own, and outside.
+    pub(super) locals: usize,
+    pub(super) outside: usize,
+    pub(super) is_wide: bool,
+    /// Vectors of a large block.
+    pub(super) vectors: usize,
+}
+
+/// The table of addresses, how those outside move on, how many blocks there are.
+type Run = unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize);
+
+/// Functions in memory that may be executed.
+struct Code {
+    /// Holds the memory.
+    _memory: Allocation,
+    large: Run,
+    small: Run,
+}
+
+// SAFETY: the memory is not written once it may be executed.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+impl Code {
+    fn new(source: &Source<'_>) -> Option<Code> {
+        let made = functions(source)?;
+        let mut memory = region::alloc(made.bytes.len(), Protection::READ_WRITE).ok()?;
+        let first: *mut u8 = memory.as_mut_ptr();
+        // SAFETY: the memory is new and has room for the bytes. The functions begin at these places and have this signature.
+        unsafe {
+            std::ptr::copy_nonoverlapping(made.bytes.as_ptr(), first, made.bytes.len());
+            region::protect(first, made.bytes.len(), Protection::READ_EXECUTE).ok()?;
+            let at = |place: usize| std::mem::transmute::<*mut u8, Run>(first.add(place));
+            Some(Code {
+                large: at(made.large),
+                small: at(made.small),
+                _memory: memory,
+            })
+        }
+    }
+}
+
+/// The machine code of a bytecode, once there is some.
+pub(super) struct Machine {
+    code: OnceLock<Option<Code>>,
+    /// Whether a thread makes it; others go on interpreting.
+    is_begun: AtomicBool,
+    /// About how many cycles the bytecode was interpreted for.
+    work: AtomicU64,
+    /// How many make machine code pay.
+    least: u64,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// None yet; it is made after `least` cycles of the interpreter.
+    pub(super) fn after(least: u64) -> Machine {
+        Machine {
+            code: OnceLock::new(),
+            is_begun: AtomicBool::new(false),
+            work: AtomicU64::new(0),
+            least,
+        }
+    }
+
+    /// Makes the code, unless it is there.
+    #[cfg(test)]
+    pub(super) fn is_made(&self, source: &Source<'_>) -> bool {
+        self.code.get_or_init(|| Code::new(source)).is_some()
+    }
+
+    /// Runs blocks, of which there are some, if there is machine code or this much more work makes it pay. Returns whether
+    /// they ran.
+    ///
+    /// # Safety
+    /// That of [`super::RunBlocks`]; all calls have the same source.
+    pub(super) unsafe fn run(
+        &self,
+        source: &Source<'_>,
+        pointers: *mut *mut u8,
+        strides: super::Strides<'_>,
+        (blocks, is_large): (usize, bool),
+    ) -> bool {
+        let code = match self.code.get() {
+            Some(code) => code,
+            None => {
+                let cost = if is_large { LARGE_COST } else { SMALL_COST };
+                let more = (blocks * source.code.len() * cost) as u64;
+                let work = self.work.fetch_add(more, Ordering::Relaxed) + more;
+                if work < self.least || self.is_begun.swap(true, Ordering::Relaxed) {
+                    return false;
+                }
+                self.code.get_or_init(|| Code::new(source))
+            }
+        };
+        let Some(code) = code else { return false };
+        let run = if is_large { code.large } else { code.small };
+        // SAFETY: the caller's promise; the code was made of this source.
+        unsafe { run(pointers, strides.bytes.as_ptr(), blocks) };
+        true
+    }
+}

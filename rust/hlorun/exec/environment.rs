@@ -1,6 +1,6 @@
 //! What every thunk of a run may use: memory, threads, its place among the replicas.
 //!
-//! Before each task a loop asks whether the run is to end. If it is, the loop unwinds to
+//! Before each task a loop asks whether the run is to end, and so does a long task now and then. If it is, the loop unwinds to
 //! [`interruptible`], so that no later code of the thunk sees what the missing tasks did not compute.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

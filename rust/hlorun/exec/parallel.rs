@@ -18,7 +18,7 @@ pub struct OpEnvironment<'e> {
 }
 
 impl OpEnvironment<'_> {
-    /// Leaves the operation if the run is to end, for work that is not a loop over tasks, or within a long task.
+    /// Unwinds if the run is to end: for work outside of loops over tasks, and within long tasks.
     pub fn check(&self) {
         (self.parallel)(1, &|_| {});
     }

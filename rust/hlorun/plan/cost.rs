@@ -310,12 +310,11 @@ pub mod scalar_bytecode {
     pub const MAX_PREPARED: usize = 1 << 8;
 }
 
-/// The same loops as functions of the CPU.
+/// Machine code of scalar and of vector bytecode.
 pub mod machine_code {
     use super::MachineCode;
 
-    /// Cycles that vector bytecode was interpreted for, from which on it becomes machine code: about as many as making it
-    /// takes.
+    /// Cycles of interpretation after which vector bytecode becomes machine code: about as many as making it takes.
     const MIN_VECTOR_WORK: u64 = 1 << 18;
 
     /// Cycles of interpreted vector bytecode before machine code of it; `None` for never.

@@ -19,21 +19,21 @@ pub enum Check {
     Shadow,
 }
 
-/// When loops become machine code.
+/// When scalar and vector bytecode become machine code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MachineCode {
-    /// Never; they are interpreted.
+    /// Never; it is interpreted.
     Never,
-    /// When they have done so much work that making it pays.
+    /// When it was interpreted for so long that making machine code pays.
     #[default]
     WhenBusy,
-    /// Before their first trip.
+    /// Before it first runs.
     AtOnce,
 }
 
 impl MachineCode {
-    /// The same where the environment variable `HLORUN_JIT` is not set, or machine code is never wanted. `0` stands for
-    /// never, `always` for at once.
+    /// What the environment variable `HLORUN_JIT` says (`0`: never, `always`: at once), or else this; never stays never.
+    /// The variable is read once per process.
     pub fn asked(self) -> MachineCode {
         static VALUE: OnceLock<Option<MachineCode>> = OnceLock::new();
         let asked = VALUE.get_or_init(|| match std::env::var("HLORUN_JIT").as_deref() {
@@ -51,7 +51,7 @@ impl MachineCode {
 /// How a module is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// Fuse elementwise vector_bytecode; off, every instruction is stored.
+    /// Fuse elementwise instructions; off, every instruction is stored.
     pub fuse: bool,
     /// Threads a run may use; 0 for all cores.
     pub threads: usize,

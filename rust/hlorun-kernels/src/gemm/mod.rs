@@ -175,7 +175,7 @@ pub struct Parallel<'a> {
 }
 
 impl Parallel<'_> {
-    /// Gives the caller an occasion to unwind, between parts of work that one task does.
+    /// Unwinds if the caller's loop does: a check, between parts of one task, whether the work is to end.
     pub(crate) fn pause(&self) {
         (self.run)(1, &|_| {});
     }

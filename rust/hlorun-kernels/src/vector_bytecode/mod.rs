@@ -286,8 +286,9 @@ impl VectorBytecode {
     pub fn make_machine_code_after(&mut self, least: u64) {
         #[cfg(target_arch = "x86_64")]
         {
-            let is_known = self.lanes * self.size == 64;
-            self.machine = is_known.then(|| Arc::new(machine::Machine::after(least)));
+            // Vectors of 64 bytes are those of AVX-512.
+            let has_instructions = self.lanes * self.size == 64;
+            self.machine = has_instructions.then(|| Arc::new(machine::Machine::after(least)));
         }
     }
 

@@ -118,7 +118,7 @@ pub fn spans(
     let dilation = i128::from(dim.window_dilation);
     let stride = i128::from(dim.stride);
     let low = i128::from(dim.padding_low);
-    // What the last output sees begins at the first of these positions, and what the first one sees ends at the last.
+    // Positions below `begin` lie before what the last output sees, those from `end` on behind what the first one sees.
     let begin = low - i128::from(range.end - 1) * stride;
     let end = low - i128::from(range.start) * stride
         + i128::from(input - 1) * i128::from(dim.base_dilation);
@@ -144,6 +144,7 @@ pub fn spans(
             position += step;
         }
     } else {
+        // Few pairs in a wide window: each pair is looked at instead.
         for position in seen_by_each(dim, input, range, environment)? {
             look(position)?;
         }
@@ -151,15 +152,15 @@ pub fn spans(
     Ok(found)
 }
 
-/// The first position, and the distance of the others, that an output could see an input through if there were enough of
-/// both.
+/// The first position, and the distance of all, at which some output could see some input if there were enough of both;
+/// `None` if none.
 fn candidates(dim: &WindowDimension) -> Option<(i128, i128)> {
     // stride * o + window_dilation * position = low modulo base_dilation
     let common = gcd(i128::from(dim.stride), i128::from(dim.base_dilation));
     solution(dim.window_dilation.into(), dim.padding_low.into(), common)
 }
 
-/// The least `x` of `a * x = b` modulo `m`, and how far the others are apart.
+/// The least `x`, not negative, with `a * x = b` modulo `m`, and how far solutions are apart; `None` if there is none.
 fn solution(a: i128, b: i128, m: i128) -> Option<(i128, i128)> {
     let common = gcd(a, m);
     let period = m / common;

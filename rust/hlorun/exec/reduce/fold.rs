@@ -46,7 +46,7 @@ pub(crate) struct Tile {
     _scratch: Option<Scratch>,
     /// What one pass over columns needs.
     pub(super) columns: Option<Scratch>,
-    /// Values computed since it was asked last whether the run is to end.
+    /// Values computed since the last check whether the run is to end.
     pub(super) unasked: usize,
 }
 

@@ -135,7 +135,7 @@ pub(crate) struct Job<'t> {
     pub(super) identity: Option<[u8; 16]>,
     /// Set where values are computed and folded in one pass.
     pub(super) columns: Option<Columns<'t>>,
-    /// The run that may be to end before it is done; none where it is short.
+    /// Asked whether the run is to end; none where the reduction is short.
     pub(super) run_of: Option<&'t Environment<'t>>,
 }
 

@@ -1,8 +1,8 @@
 //! Machine code for vector bytecode.
 //!
-//! In: thunks whose steps are joined. Out: when each piece of vector bytecode becomes machine code. Promise: results are
-//! the same to the bit, except that of two NaN either may survive. Its name is that of the machine code of loops over few
-//! elements ([`crate::plan::thunk::machine_code`]).
+//! In: thunks with vector bytecode. Out: the same, each told after how much work it becomes machine code. Promise: results
+//! are the same to the bit. It is switched off by the name of the machine code of scalar bytecode
+//! ([`crate::plan::thunk::machine_code`]).
 
 use crate::plan::cost;
 use crate::plan::options::MachineCode;

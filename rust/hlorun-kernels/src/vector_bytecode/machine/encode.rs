@@ -45,7 +45,7 @@ pub(super) struct Op {
     pub(super) opcode: u8,
     /// Bytes of a vector: 16 or 64; of masks, whether there are two operands before the last.
     pub(super) length: u8,
-    /// Bytes of the operand in memory, which are the unit of short distances; not used for masks.
+    /// Bytes of the operand in memory: a distance of one byte counts units of so many. Not used for masks.
     pub(super) bytes: u8,
     pub(super) immediate: Option<u8>,
 }
@@ -280,7 +280,7 @@ impl Assembler {
         self.put(&[0xc3]);
     }
 
-    /// Clears what mixes badly with instructions of 16 bytes.
+    /// `vzeroupper`: without it, instructions of 16 bytes that follow are slow.
     pub(super) fn zero_upper(&mut self) {
         self.put(&[0xc5, 0xf8, 0x77]);
     }

@@ -1,6 +1,6 @@
 //! Operations of many instructions.
 //!
-//! In: values. Out: values. Promise: the bits of the functions of the same names in [`super::super::vector`].
+//! In: values. Out: values. Promise: the bits of `float_to_int`, `round_bf16` and `exp` of [`super::super::vector`].
 
 use super::codes::relation;
 use super::instructions::Name;
@@ -8,7 +8,7 @@ use super::values::{Builder, Value};
 use crate::math::exp::constants as exp;
 
 impl Builder<'_> {
-    /// To `s32`: truncated, saturated, NaN to zero. The instruction gives the least integer for all that do not fit.
+    /// To `s32`: truncated, saturated, NaN to zero. The instruction gives the least integer for all that do not fit, and for NaN.
     pub(super) fn truncated(&mut self, x: Value) -> Value {
         let whole = self.one(Name::FloatToInt, x);
         let (limit, most) = (self.number(2_147_483_648.0), self.constant(0x7fff_ffff));
@@ -35,6 +35,7 @@ impl Builder<'_> {
     /// e^x by the formula of [`crate::math::exp`].
     pub(super) fn exponential(&mut self, x: Value) -> Value {
         let (most, least) = (self.number(exp::MOST), self.number(exp::LEAST));
+        // Of a NaN and a number the instruction takes the second operand.
         let below = self.two(Name::Smaller, most, x);
         let is_not_low = self.compared(Name::Compare, x, least, relation::NOT_LESS);
         let inside = self.keep(is_not_low, below);

@@ -24,13 +24,13 @@ pub(super) struct Functions {
 const TABLE: General = RBX;
 const STRIDES: General = R12;
 const BLOCKS: General = R13;
-/// The first element of the vectors at hand, where they are not all written out.
+/// The first element of the vectors at hand, in the loop over a block.
 const INDEX: General = RCX;
 /// Registers for addresses.
 const ADDRESSES: [General; 9] = [RSI, RDI, R8, R9, R10, R11, R14, R15, RDX];
-/// Registers that the caller keeps, beside the frame's.
+/// Registers that a function must leave as they were, beside the frame's.
 const KEPT: [General; 5] = [RBX, R12, R13, R14, R15];
-/// Most instructions that are written out vector by vector.
+/// Most instructions in the body of a loop over the vectors of a block.
 const MOST_UNROLLED: usize = 96;
 /// Bytes of a slot on the stack.
 const SLOT: i32 = 64;
@@ -87,7 +87,7 @@ impl Writer<'_> {
         if self.source.is_wide { 8 } else { 16 }
     }
 
-    /// Whether addresses and constants stay in registers from block to block.
+    /// Whether there are no calls, so that addresses and constants stay in registers from block to block.
     fn is_one_piece(&self) -> bool {
         self.pieces.len() == 1
     }
@@ -111,6 +111,7 @@ impl Writer<'_> {
         self.move_on();
         self.assembler.decrement(BLOCKS);
         self.assembler.back_unless_zero(block);
+        // The caller goes on with these addresses.
         if self.is_one_piece() {
             for (&address, &register) in self.registers.iter().zip(&ADDRESSES) {
                 self.assembler
@@ -120,6 +121,7 @@ impl Writer<'_> {
         self.leave();
     }
 
+    /// Saves registers and aligns the frame.
     fn enter(&mut self, frame: i32) {
         let code = &mut self.assembler;
         code.push(RBP);
@@ -238,7 +240,7 @@ impl Writer<'_> {
         code.call(RAX);
     }
 
-    /// Moves the addresses outside behind a block.
+    /// Moves the addresses outside on by one block.
     fn move_on(&mut self) {
         let is_one_piece = self.is_one_piece();
         for k in 0..self.source.outside {

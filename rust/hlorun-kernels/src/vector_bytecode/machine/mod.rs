@@ -1,8 +1,9 @@
 //! Machine code of vector bytecode, for CPUs with AVX-512.
 //!
 //! In: the code of vector bytecode. Out: a function of the CPU's own instructions that runs blocks as the interpreter
-//! ([`super::run`]) does. Promise: the same bits, except that of two NaN either may survive. Values stay in registers from
-//! one operation to the next, where the interpreter has one register per vector and stores the rest.
+//! ([`super::run`]) does. Promise: the same bits, also where it is decided which of two NaN survives: operands of floats
+//! keep their order. Values stay in registers from one operation to the next; the interpreter keeps only its accumulator
+//! there.
 //!
 //! Bytecode is interpreted until it has done so much work that machine code pays. Where none can be made, because a code
 //! has no instruction or the system gives no memory that may be executed, it is interpreted on.
@@ -30,7 +31,7 @@ use crate::table::Unary;
 pub(super) struct Source<'c> {
     pub(super) code: &'c [Micro],
     pub(super) calls: &'c [Unary],
-    /// Addresses of its own, and outside.
+    /// How many addresses of the table are the bytecode's own, and how many are inputs and outputs.
     pub(super) locals: usize,
     pub(super) outside: usize,
     pub(super) is_wide: bool,
@@ -38,7 +39,8 @@ pub(super) struct Source<'c> {
     pub(super) vectors: usize,
 }
 
-/// The table of addresses, how those outside move on, how many blocks there are.
+/// Arguments: the table of addresses, by how many bytes each address outside moves from block to block, and the number of
+/// blocks, at least one. The convention is the same on all systems.
 type Run = unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize);
 
 /// Functions in memory that may be executed.
@@ -59,7 +61,8 @@ impl Code {
         let made = functions(source)?;
         let mut memory = region::alloc(made.bytes.len(), Protection::READ_WRITE).ok()?;
         let first: *mut u8 = memory.as_mut_ptr();
-        // SAFETY: the memory is new and has room for the bytes. The functions begin at these places and have this signature.
+        // SAFETY: nobody else has the memory yet, which has room for the bytes and may be executed before a function is
+        // called. The functions begin at these places and have this signature.
         unsafe {
             std::ptr::copy_nonoverlapping(made.bytes.as_ptr(), first, made.bytes.len());
             region::protect(first, made.bytes.len(), Protection::READ_EXECUTE).ok()?;
@@ -76,11 +79,11 @@ impl Code {
 /// The machine code of a bytecode, once there is some.
 pub(super) struct Machine {
     code: OnceLock<Option<Code>>,
-    /// Whether a thread makes it; others go on interpreting.
+    /// Whether a thread has begun to make it; the others go on interpreting.
     is_begun: AtomicBool,
     /// About how many cycles the bytecode was interpreted for.
     work: AtomicU64,
-    /// How many make machine code pay.
+    /// Cycles after which machine code is made.
     least: u64,
 }
 

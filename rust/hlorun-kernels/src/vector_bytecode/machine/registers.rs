@@ -7,10 +7,10 @@ use super::encode::Op;
 use super::instructions::{Name, op};
 use super::values::{Makes, Node, Operand, Piece, Place, Value};
 
-/// Registers of vectors and of masks; mask 0 stands for none.
+/// Registers of vectors and of masks. Register 0 of masks cannot mask an instruction, and stands for none.
 const VECTORS: usize = 32;
 const MASKS: usize = 8;
-/// Registers that are left for constants and copies of the moment.
+/// Registers that are left for constants and spilled values which an instruction loads.
 const SPARE: usize = 2;
 
 /// The last operand of an instruction on registers.
@@ -99,7 +99,7 @@ fn folded(piece: &Piece) -> (Vec<Node>, Vec<bool>) {
         node.reads().for_each(|value| counts[value as usize] += 1);
     }
     let mut is_gone = vec![false; nodes.len()];
-    // The last instruction that stored to each address.
+    // The stores so far, by address. Results in the place of inputs are stored after all reads.
     let mut stores: Vec<(u16, usize)> = Vec::new();
     for at in 0..nodes.len() {
         let node = nodes[at];
@@ -168,7 +168,7 @@ fn most_live(nodes: &[Node], is_gone: &[bool], uses: &[Vec<u32>]) -> usize {
     lives.max().unwrap_or(0).max(0) as usize
 }
 
-/// Registers for a piece; `None` where an instruction has more operands than there are registers.
+/// Registers for a piece; `None` where they do not suffice.
 pub(super) fn allocate(piece: &Piece, is_wide: bool) -> Option<Allocated> {
     let (nodes, is_gone) = folded(piece);
     let mut uses = vec![Vec::new(); nodes.len()];
@@ -247,7 +247,7 @@ impl Allocator<'_> {
         });
     }
 
-    /// A register for `value`, another's if none is free.
+    /// A register for `value`; if none is free, one whose value is spilled.
     fn take(&mut self, value: Value) -> Option<u8> {
         let is_mask = self.is_mask(value);
         let first = usize::from(is_mask);
@@ -403,7 +403,7 @@ impl Allocator<'_> {
             _ => self.take(at as Value)?,
         };
         let (first, last) = match (node.name, node.makes, last) {
-            // Its result is the operand that may be in memory.
+            // This instruction writes the operand that may be in memory, and reads the other.
             (Name::NarrowFloat, Makes::Vector, Last::Register(from)) => {
                 (from, Last::Register(made))
             }
@@ -426,7 +426,8 @@ impl Allocator<'_> {
         value.map_or(Some(0), |value| self.register(value))
     }
 
-    /// A product and a sum, whose result takes the place of one of them.
+    /// A product and a sum, rounded once: the instruction overwrites one operand, so that one must be read here last, or is
+    /// copied.
     fn multiply_add(&mut self, at: usize) -> Option<()> {
         let node = self.nodes[at];
         let (Some(x), Some(by), Operand::Value(plus)) = (node.first, node.second, node.last) else {

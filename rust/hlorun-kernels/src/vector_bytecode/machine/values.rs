@@ -1,8 +1,8 @@
 //! Vector bytecode as instructions on values.
 //!
 //! In: code of an accumulator and memory. Out: instructions, each of which makes a value of its own from values, constants
-//! and memory outside. What the code stores for later is no instruction, unless it is read behind a call: calls divide the
-//! code into pieces, between which values lie in memory.
+//! and memory outside. What the code stores for later becomes an instruction only if a call, or what comes behind
+//! one, reads it: calls divide the code into pieces, between which values lie in memory.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ pub(super) enum Makes {
 pub(super) struct Node {
     pub(super) name: Name,
     pub(super) makes: Makes,
-    /// What is stored, or what the result takes the place of.
+    /// What is stored, or the first factor of a product and sum that is rounded once.
     pub(super) first: Option<Value>,
     pub(super) second: Option<Value>,
     pub(super) last: Operand,
@@ -208,7 +208,8 @@ impl Builder<'_> {
         self.constant(u64::from(x.to_bits()))
     }
 
-    /// What reads nothing that changes in this piece, made once.
+    /// A constant, or a load of memory outside, made once for a piece. Results are stored after everything outside is read,
+    /// so that a load never sees one.
     fn once(&mut self, name: Name, last: Operand) -> Value {
         match self.made.get(&(name, last)) {
             Some(&value) => value,
@@ -523,7 +524,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The larger or smaller one by the CPU's instruction, with NaN first and zeros in order.
+    /// The larger or smaller one by the CPU's instruction, with NaN first and zeros in order: where one is NaN, or both are
+    /// zeros, the instruction takes the second operand.
     fn extremum(&mut self, pick: Name, of_zeros: Name, x: Value, y: Value) -> Value {
         let picked = self.two(pick, x, y);
         let zeros = self.two(of_zeros, x, y);
@@ -572,7 +574,7 @@ impl Builder<'_> {
     }
 }
 
-/// Ways of rounding; exceptions are not raised.
+/// Immediates of the instructions that round: to nearest even, down, up.
 const NEAREST: u8 = 8;
 const DOWN: u8 = 9;
 const UP: u8 = 10;

@@ -1,4 +1,4 @@
-//! Values that do not all fit into registers, and machine code that is wrong.
+//! Values that outnumber the registers, and a test of the tests: wrong machine code is found.
 
 use super::super::{Op, Operand, Step, VectorBytecode};
 use super::compare;

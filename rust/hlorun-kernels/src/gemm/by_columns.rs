@@ -72,7 +72,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
 ) -> Outcome {
     let driver = Driver::new(g, panels);
     let most = driver.cut.most_rows(driver.is_packed);
-    for first in (0..g.m).step_by(BAND) {
+    for first in parallel.checking((0..g.m).step_by(BAND)) {
         let rows = first..g.m.min(first + BAND);
         let most = match driver.right {
             Right::Rows => rows.len(),
@@ -80,11 +80,8 @@ pub(super) fn run<E: Real, S: Source<E>>(
         };
         let tiles = Tiles::new(rows.len(), most);
         let step = depth_step::<E>(rows.len());
-        for start in (0..g.k).step_by(step) {
+        for start in parallel.checking((0..g.k).step_by(step)) {
             let depth = start..g.k.min(start + step);
-            if first + start > 0 {
-                parallel.pause();
-            }
             let room = if driver.is_packed {
                 rows.len() * depth.len()
             } else {

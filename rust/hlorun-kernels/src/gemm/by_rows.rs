@@ -43,11 +43,8 @@ pub(super) fn run<E: Real, S: Source<E>>(
     let driver = Driver::new(g, panels.is_some());
     let row = driver.cut.count * driver.cut.width;
     let step = depth_step::<E>(row);
-    for start in (0..g.k).step_by(step) {
+    for start in parallel.checking((0..g.k).step_by(step)) {
         let depth = start..g.k.min(start + step);
-        if start > 0 {
-            parallel.pause();
-        }
         let is_copied = !driver.direct_b && panels.is_none();
         let room = if is_copied { row * depth.len() } else { 0 };
         let mut right = Scratch::new::<E>(room)?;

@@ -137,17 +137,14 @@ impl<S: Stored, W: Single> Product<S, W> {
         let (most, strip) = (kernels.tiles.len(), kernels.strip);
         let strips = self.n.div_ceil(strip);
         let block = KC * U::DEPTH;
-        for first in (0..self.m).step_by(BAND) {
+        for first in parallel.checking((0..self.m).step_by(BAND)) {
             let rows = first..self.m.min(first + BAND);
             let tiles = Tiles::new(rows.len(), most);
             // Blocks of the depth whose A is packed at once.
             let packed = rows.len() * ROW;
             let step = (SHARED / size_of::<U>() / packed).max(1) * block;
-            for start in (0..self.k).step_by(step) {
+            for start in parallel.checking((0..self.k).step_by(step)) {
                 let depth = start..self.k.min(start + step);
-                if first + start > 0 {
-                    parallel.pause();
-                }
                 let blocks = depth.len().div_ceil(block);
                 let part = |at: usize| {
                     let p = depth.start + at * block;

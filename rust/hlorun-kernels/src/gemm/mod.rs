@@ -175,9 +175,17 @@ pub struct Parallel<'a> {
 }
 
 impl Parallel<'_> {
-    /// Unwinds if the caller's loop does: a check, between parts of one task, whether the work is to end.
-    pub(crate) fn pause(&self) {
-        (self.run)(1, &|_| {});
+    /// The same parts of work; between two of them it is checked whether the work is to end: the caller's loop then unwinds.
+    pub(crate) fn checking(
+        &self,
+        parts: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = usize> {
+        parts.enumerate().map(|(nth, part)| {
+            if nth > 0 {
+                (self.run)(1, &|_| {});
+            }
+            part
+        })
     }
 }
 

@@ -189,7 +189,7 @@ pub struct VectorBytecode {
     size: usize,
     /// What runs instead of the code once that has done much work.
     #[cfg(target_arch = "x86_64")]
-    machine: Option<Arc<machine::Machine>>,
+    machine: Option<Arc<machine::MachineCode>>,
 }
 
 impl VectorBytecode {
@@ -288,7 +288,7 @@ impl VectorBytecode {
         {
             // Vectors of 64 bytes are those of AVX-512.
             let has_instructions = self.lanes * self.size == 64;
-            self.machine = has_instructions.then(|| Arc::new(machine::Machine::after(least)));
+            self.machine = has_instructions.then(|| Arc::new(machine::MachineCode::after(least)));
         }
     }
 

@@ -3,7 +3,7 @@
 //! In: a code. Out: the addresses it reads and writes, and the instruction it is, where it is one.
 
 use super::super::code::{Code, Micro};
-use super::instructions::Name;
+use super::instructions::Mnemonic;
 
 /// Addresses that a code reads, and the one it writes.
 pub(super) fn accesses(micro: &Micro) -> ([Option<u16>; 3], Option<u16>) {
@@ -43,58 +43,48 @@ pub(super) enum Other {
     Constant,
 }
 
-/// The instruction of a code that is one, where its second operand is, and whether that is the left one.
-pub(super) fn one_instruction(code: Code) -> Option<(Name, Other, bool)> {
-    use Code::*;
-    use Other::{Constant, Value};
-    Some(match code {
-        Add => (Name::Add, Value, false),
-        AddC => (Name::Add, Constant, false),
-        Sub => (Name::Subtract, Value, false),
-        SubC => (Name::Subtract, Constant, false),
-        RSub => (Name::Subtract, Value, true),
-        RSubC => (Name::Subtract, Constant, true),
-        Mul => (Name::Multiply, Value, false),
-        MulC => (Name::Multiply, Constant, false),
-        Div => (Name::Divide, Value, false),
-        DivC => (Name::Divide, Constant, false),
-        RDiv => (Name::Divide, Value, true),
-        RDivC => (Name::Divide, Constant, true),
-        IntAdd => (Name::IntAdd, Value, false),
-        IntAddC => (Name::IntAdd, Constant, false),
-        IntSub => (Name::IntSubtract, Value, false),
-        IntSubC => (Name::IntSubtract, Constant, false),
-        RIntSub => (Name::IntSubtract, Value, true),
-        RIntSubC => (Name::IntSubtract, Constant, true),
-        IntMul => (Name::IntMultiply, Value, false),
-        IntMulC => (Name::IntMultiply, Constant, false),
-        And => (Name::And, Value, false),
-        AndC => (Name::And, Constant, false),
-        Or => (Name::Or, Value, false),
-        OrC => (Name::Or, Constant, false),
-        Xor => (Name::Xor, Value, false),
-        XorC => (Name::Xor, Constant, false),
-        Shl => (Name::ShiftLeft, Value, false),
-        ShlC => (Name::ShiftLeft, Constant, false),
-        Shr => (Name::ShiftRight, Value, false),
-        ShrC => (Name::ShiftRight, Constant, false),
-        Sar => (Name::ShiftRightSigned, Value, false),
-        SarC => (Name::ShiftRightSigned, Constant, false),
-        IntMax => (Name::IntLarger, Value, false),
-        IntMaxC => (Name::IntLarger, Constant, false),
-        IntMin => (Name::IntSmaller, Value, false),
-        IntMinC => (Name::IntSmaller, Constant, false),
-        UintMax => (Name::UintLarger, Value, false),
-        UintMaxC => (Name::UintLarger, Constant, false),
-        UintMin => (Name::UintSmaller, Value, false),
-        UintMinC => (Name::UintSmaller, Constant, false),
-        RotateC => (Name::RotateLeft, Constant, false),
-        _ => return None,
-    })
+/// `with_twins!(CODE; VALUE CONSTANT => result, …)`: the result of a code whose second operand is a value, and of its
+/// twin with a constant, and which of the two it is.
+macro_rules! with_twins {
+    ($code:expr; $($value:ident $constant:ident => $result:expr,)*) => {
+        match $code {
+            $(Code::$value => Some(($result, Other::Value)),
+            Code::$constant => Some(($result, Other::Constant)),)*
+            _ => None,
+        }
+    };
 }
 
-/// Numbers of relations, of floats and of integers. With NaN, "not equal", "unordered" and "not less" are true.
-pub(super) mod relation {
+/// The instruction of a code that is one, whether its second operand is the left one, and where that is.
+pub(super) fn one_instruction(code: Code) -> Option<((Mnemonic, bool), Other)> {
+    use Mnemonic::*;
+    with_twins!(code;
+        Add AddC => (Add, false),
+        Sub SubC => (Subtract, false),
+        RSub RSubC => (Subtract, true),
+        Mul MulC => (Multiply, false),
+        Div DivC => (Divide, false),
+        RDiv RDivC => (Divide, true),
+        IntAdd IntAddC => (IntAdd, false),
+        IntSub IntSubC => (IntSubtract, false),
+        RIntSub RIntSubC => (IntSubtract, true),
+        IntMul IntMulC => (IntMultiply, false),
+        And AndC => (And, false),
+        Or OrC => (Or, false),
+        Xor XorC => (Xor, false),
+        Shl ShlC => (ShiftLeft, false),
+        Shr ShrC => (ShiftRight, false),
+        Sar SarC => (ShiftRightSigned, false),
+        IntMax IntMaxC => (IntLarger, false),
+        IntMin IntMinC => (IntSmaller, false),
+        UintMax UintMaxC => (UintLarger, false),
+        UintMin UintMinC => (UintSmaller, false),
+    )
+    .or_else(|| (code == Code::RotateC).then_some(((RotateLeft, false), Other::Constant)))
+}
+
+/// Numbers of predicates, of floats and of integers. With NaN, "not equal", "unordered" and "not less" are true.
+pub(super) mod predicate {
     pub(in super::super) const EQUAL: u8 = 0;
     pub(in super::super) const NOT_EQUAL: u8 = 4;
     pub(in super::super) const UNORDERED: u8 = 3;
@@ -109,45 +99,26 @@ pub(super) mod relation {
     pub(in super::super) const INT_GREATER: u8 = 6;
 }
 
-/// The comparison of a code, its relation, and where its second operand is.
-pub(super) fn comparison(code: Code) -> Option<(Name, u8, Other)> {
-    use Code::*;
-    use Name::{Compare as F, IntCompare as I, UintCompare as U};
-    use Other::{Constant as C, Value as V};
-    use relation::*;
-    Some(match code {
-        Eq => (F, EQUAL, V),
-        EqC => (F, EQUAL, C),
-        Ne => (F, NOT_EQUAL, V),
-        NeC => (F, NOT_EQUAL, C),
-        Lt => (F, LESS, V),
-        LtC => (F, LESS, C),
-        Le => (F, LESS_OR_EQUAL, V),
-        LeC => (F, LESS_OR_EQUAL, C),
-        Gt => (F, GREATER, V),
-        GtC => (F, GREATER, C),
-        Ge => (F, GREATER_OR_EQUAL, V),
-        GeC => (F, GREATER_OR_EQUAL, C),
-        IntEq => (I, EQUAL, V),
-        IntEqC => (I, EQUAL, C),
-        IntNe => (I, NOT_EQUAL, V),
-        IntNeC => (I, NOT_EQUAL, C),
-        IntLt => (I, INT_LESS, V),
-        IntLtC => (I, INT_LESS, C),
-        IntLe => (I, INT_LESS_OR_EQUAL, V),
-        IntLeC => (I, INT_LESS_OR_EQUAL, C),
-        IntGt => (I, INT_GREATER, V),
-        IntGtC => (I, INT_GREATER, C),
-        IntGe => (I, INT_GREATER_OR_EQUAL, V),
-        IntGeC => (I, INT_GREATER_OR_EQUAL, C),
-        UintLt => (U, INT_LESS, V),
-        UintLtC => (U, INT_LESS, C),
-        UintLe => (U, INT_LESS_OR_EQUAL, V),
-        UintLeC => (U, INT_LESS_OR_EQUAL, C),
-        UintGt => (U, INT_GREATER, V),
-        UintGtC => (U, INT_GREATER, C),
-        UintGe => (U, INT_GREATER_OR_EQUAL, V),
-        UintGeC => (U, INT_GREATER_OR_EQUAL, C),
-        _ => return None,
-    })
+/// The comparison of a code and its predicate, and where its second operand is.
+pub(super) fn comparison(code: Code) -> Option<((Mnemonic, u8), Other)> {
+    use Mnemonic::{Compare as F, IntCompare as I, UintCompare as U};
+    use predicate::*;
+    with_twins!(code;
+        Eq EqC => (F, EQUAL),
+        Ne NeC => (F, NOT_EQUAL),
+        Lt LtC => (F, LESS),
+        Le LeC => (F, LESS_OR_EQUAL),
+        Gt GtC => (F, GREATER),
+        Ge GeC => (F, GREATER_OR_EQUAL),
+        IntEq IntEqC => (I, EQUAL),
+        IntNe IntNeC => (I, NOT_EQUAL),
+        IntLt IntLtC => (I, INT_LESS),
+        IntLe IntLeC => (I, INT_LESS_OR_EQUAL),
+        IntGt IntGtC => (I, INT_GREATER),
+        IntGe IntGeC => (I, INT_GREATER_OR_EQUAL),
+        UintLt UintLtC => (U, INT_LESS),
+        UintLe UintLeC => (U, INT_LESS_OR_EQUAL),
+        UintGt UintGtC => (U, INT_GREATER),
+        UintGe UintGeC => (U, INT_GREATER_OR_EQUAL),
+    )
 }

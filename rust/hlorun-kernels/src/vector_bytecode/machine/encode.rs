@@ -35,7 +35,7 @@ pub(super) enum Prefix {
 
 /// An instruction but for its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Op {
+pub(super) struct Encoding {
     pub(super) prefix: Prefix,
     /// Which table of opcodes: 1, 2 and 3 for `0F`, `0F38` and `0F3A`.
     pub(super) map: u8,
@@ -52,7 +52,7 @@ pub(super) struct Op {
 
 /// The operand that may be in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Last {
+pub(super) enum RegisterOrMemory {
     /// A register of vectors or masks.
     Register(u8),
     /// `base + index * scale + distance`.
@@ -94,7 +94,12 @@ impl Assembler {
     }
 
     /// An instruction on vectors or masks.
-    pub(super) fn vector(&mut self, op: &Op, registers: Registers, last: Last) {
+    pub(super) fn vector(
+        &mut self,
+        encoding: &Encoding,
+        registers: Registers,
+        last: RegisterOrMemory,
+    ) {
         let Registers {
             first,
             second,
@@ -105,8 +110,8 @@ impl Assembler {
         // Bits of registers are stored inverted.
         let not = |bit: u8| bit ^ 1;
         let (high, higher, is_broadcast) = match last {
-            Last::Register(register) => (bit(register, 3), bit(register, 4), false),
-            Last::Memory {
+            RegisterOrMemory::Register(register) => (bit(register, 3), bit(register, 4), false),
+            RegisterOrMemory::Memory {
                 base,
                 index,
                 is_single,
@@ -115,56 +120,56 @@ impl Assembler {
                 let index = index.map_or(0, |(index, _)| bit(index.0, 3));
                 (bit(base.0, 3), index, is_single)
             }
-            Last::Constant(_) => (0, 0, op.bytes == 64),
+            RegisterOrMemory::Constant(_) => (0, 0, encoding.bytes == 64),
         };
-        let w = u8::from(op.wide);
-        match op.prefix {
+        let w = u8::from(encoding.wide);
+        match encoding.prefix {
             Prefix::Evex => {
                 let p0 = not(bit(first, 3)) << 7
                     | not(higher) << 6
                     | not(high) << 5
                     | not(bit(first, 4)) << 4
-                    | op.map;
-                let p1 = w << 7 | (!second & 15) << 3 | 1 << 2 | op.pp;
-                let length = if op.length == 64 { 2 } else { 0 };
+                    | encoding.map;
+                let p1 = w << 7 | (!second & 15) << 3 | 1 << 2 | encoding.pp;
+                let length = if encoding.length == 64 { 2 } else { 0 };
                 let p2 = u8::from(clears) << 7
                     | length << 5
                     | u8::from(is_broadcast) << 4
                     | not(bit(second, 4)) << 3
                     | mask;
-                self.put(&[0x62, p0, p1, p2, op.opcode]);
+                self.put(&[0x62, p0, p1, p2, encoding.opcode]);
             }
             Prefix::Vex => {
-                let p0 = not(bit(first, 3)) << 7 | not(higher) << 6 | not(high) << 5 | op.map;
-                let length = u8::from(op.length != 0);
-                let p1 = w << 7 | (!second & 15) << 3 | length << 2 | op.pp;
-                self.put(&[0xc4, p0, p1, op.opcode]);
+                let p0 = not(bit(first, 3)) << 7 | not(higher) << 6 | not(high) << 5 | encoding.map;
+                let length = u8::from(encoding.length != 0);
+                let p1 = w << 7 | (!second & 15) << 3 | length << 2 | encoding.pp;
+                self.put(&[0xc4, p0, p1, encoding.opcode]);
             }
         }
-        let unit = match op.prefix {
+        let unit = match encoding.prefix {
             Prefix::Evex if is_broadcast => 4 << w,
-            Prefix::Evex => i32::from(op.bytes),
+            Prefix::Evex => i32::from(encoding.bytes),
             Prefix::Vex => 1,
         };
-        self.operand(first, last, unit, op.immediate.is_some());
-        if let Some(immediate) = op.immediate {
+        self.operand(first, last, unit, encoding.immediate.is_some());
+        if let Some(immediate) = encoding.immediate {
             self.put(&[immediate]);
         }
     }
 
     /// The bytes that name the last operand and the register beside it. Short distances count units.
-    fn operand(&mut self, register: u8, last: Last, unit: i32, has_immediate: bool) {
+    fn operand(&mut self, register: u8, last: RegisterOrMemory, unit: i32, has_immediate: bool) {
         let register = (register & 7) << 3;
         match last {
-            Last::Register(other) => self.put(&[0xc0 | register | other & 7]),
-            Last::Constant(number) => {
+            RegisterOrMemory::Register(other) => self.put(&[0xc0 | register | other & 7]),
+            RegisterOrMemory::Constant(number) => {
                 self.put(&[register | 5]);
                 self.constants.push((self.bytes.len(), number));
                 // Distances count from the end of the instruction.
                 let behind = 4 + i32::from(has_immediate);
                 self.put(&(-behind).to_le_bytes());
             }
-            Last::Memory {
+            RegisterOrMemory::Memory {
                 base,
                 index,
                 distance,
@@ -192,12 +197,14 @@ impl Assembler {
     }
 
     /// An instruction of 64 bits on a general register and another, or memory.
-    fn general(&mut self, opcode: u8, register: General, last: Last) {
+    fn general(&mut self, opcode: u8, register: General, last: RegisterOrMemory) {
         let high = |of: u8| of >> 3 & 1;
         let (base, index) = match last {
-            Last::Register(other) => (other, 0),
-            Last::Memory { base, index, .. } => (base.0, index.map_or(0, |(index, _)| index.0)),
-            Last::Constant(_) => (0, 0),
+            RegisterOrMemory::Register(other) => (other, 0),
+            RegisterOrMemory::Memory { base, index, .. } => {
+                (base.0, index.map_or(0, |(index, _)| index.0))
+            }
+            RegisterOrMemory::Constant(_) => (0, 0),
         };
         let rex = 0x48 | high(register.0) << 2 | high(index) << 1 | high(base);
         self.put(&[rex, opcode]);
@@ -206,7 +213,7 @@ impl Assembler {
 
     /// `to = from`.
     pub(super) fn copy(&mut self, to: General, from: General) {
-        self.general(0x8b, to, Last::Register(from.0));
+        self.general(0x8b, to, RegisterOrMemory::Register(from.0));
     }
 
     /// `to = [base + distance]`.
@@ -236,19 +243,19 @@ impl Assembler {
 
     /// `register += value`.
     pub(super) fn add(&mut self, register: General, value: i32) {
-        self.general(0x81, General(0), Last::Register(register.0));
+        self.general(0x81, General(0), RegisterOrMemory::Register(register.0));
         self.put(&value.to_le_bytes());
     }
 
     /// `register &= value`.
     pub(super) fn and(&mut self, register: General, value: i32) {
-        self.general(0x81, General(4), Last::Register(register.0));
+        self.general(0x81, General(4), RegisterOrMemory::Register(register.0));
         self.put(&value.to_le_bytes());
     }
 
     /// Compares a register with a number.
     pub(super) fn compare(&mut self, register: General, value: i32) {
-        self.general(0x81, General(7), Last::Register(register.0));
+        self.general(0x81, General(7), RegisterOrMemory::Register(register.0));
         self.put(&value.to_le_bytes());
     }
 
@@ -261,7 +268,7 @@ impl Assembler {
 
     /// Subtracts one from a register; zero is seen by [`Assembler::back_unless_zero`].
     pub(super) fn decrement(&mut self, register: General) {
-        self.general(0xff, General(1), Last::Register(register.0));
+        self.general(0xff, General(1), RegisterOrMemory::Register(register.0));
     }
 
     pub(super) fn push(&mut self, register: General) {
@@ -324,8 +331,8 @@ impl Assembler {
 }
 
 /// `base + distance`.
-pub(super) fn at(base: General, distance: i32) -> Last {
-    Last::Memory {
+pub(super) fn at(base: General, distance: i32) -> RegisterOrMemory {
+    RegisterOrMemory::Memory {
         base,
         index: None,
         distance,

@@ -5,12 +5,12 @@
 
 use super::Source;
 use super::encode::{
-    Assembler, General, Last, R8, R9, R10, R11, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX,
-    RSI, RSP, Registers, at,
+    Assembler, General, R8, R9, R10, R11, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
+    RSP, RegisterOrMemory, Registers, at,
 };
-use super::instructions::{Name, op};
+use super::instructions::{Mnemonic, encoding};
 use super::registers::{self, Allocated, Placed, allocate};
-use super::values::{Call, Place, pieces};
+use super::values::{Call, MemoryOperand, pieces};
 use crate::table::Unary;
 
 /// The bytes of the functions, and where each begins.
@@ -148,7 +148,7 @@ impl Writer<'_> {
         let (piece, _) = &self.pieces[piece];
         self.registers.clear();
         for placed in &piece.placed {
-            if let registers::Last::Memory(place) = placed.last
+            if let registers::LastOperand::Memory(place) = placed.last
                 && !self.registers.contains(&place.address)
                 && self.registers.len() < ADDRESSES.len()
             {
@@ -158,14 +158,14 @@ impl Writer<'_> {
         for (&address, &register) in self.registers.iter().zip(&ADDRESSES) {
             self.assembler.load(register, TABLE, 8 * i32::from(address));
         }
-        let broadcast = op(Name::Broadcast, self.source.is_wide);
+        let broadcast = encoding(Mnemonic::Broadcast, self.source.is_wide);
         for (k, &number) in piece.pinned.iter().enumerate() {
             let to = Registers {
                 first: (31 - k) as u8,
                 ..Registers::default()
             };
             self.assembler
-                .vector(&broadcast, to, Last::Constant(number));
+                .vector(&broadcast, to, RegisterOrMemory::Constant(number));
         }
     }
 
@@ -196,10 +196,10 @@ impl Writer<'_> {
 
     fn instruction(&mut self, placed: &Placed, vector: usize, is_loop: bool) {
         let last = match placed.last {
-            registers::Last::Register(register) => Last::Register(register),
-            registers::Last::Constant(number) => Last::Constant(number),
-            registers::Last::Stack(slot) => at(RSP, slot as i32 * SLOT),
-            registers::Last::Memory(place) => self.memory(placed, place, vector, is_loop),
+            registers::LastOperand::Register(register) => RegisterOrMemory::Register(register),
+            registers::LastOperand::Constant(number) => RegisterOrMemory::Constant(number),
+            registers::LastOperand::Stack(slot) => at(RSP, slot as i32 * SLOT),
+            registers::LastOperand::Memory(place) => self.memory(placed, place, vector, is_loop),
         };
         let registers = Registers {
             first: placed.first,
@@ -207,11 +207,17 @@ impl Writer<'_> {
             mask: placed.mask,
             clears: placed.clears,
         };
-        self.assembler.vector(&placed.op, registers, last);
+        self.assembler.vector(&placed.encoding, registers, last);
     }
 
     /// Where a vector is in memory.
-    fn memory(&mut self, placed: &Placed, place: Place, vector: usize, is_loop: bool) -> Last {
+    fn memory(
+        &mut self,
+        placed: &Placed,
+        place: MemoryOperand,
+        vector: usize,
+        is_loop: bool,
+    ) -> RegisterOrMemory {
         let held = self.registers.iter().position(|&at| at == place.address);
         let base = held.map_or(RAX, |k| ADDRESSES[k]);
         if held.is_none() {
@@ -219,11 +225,11 @@ impl Writer<'_> {
             self.assembler.load(RAX, TABLE, distance);
         }
         let scale = place.bytes / self.lanes() as u8;
-        Last::Memory {
+        RegisterOrMemory::Memory {
             base,
             index: (is_loop && scale > 0).then_some((INDEX, scale)),
             distance: vector as i32 * i32::from(place.bytes),
-            is_single: place.bytes == 0 && placed.op.bytes == 64,
+            is_single: place.bytes == 0 && placed.encoding.bytes == 64,
         }
     }
 

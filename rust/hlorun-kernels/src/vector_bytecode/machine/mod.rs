@@ -44,7 +44,7 @@ pub(super) struct Source<'c> {
 type Run = unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize);
 
 /// Functions in memory that may be executed.
-struct Code {
+struct ExecutableCode {
     /// Holds the memory.
     _memory: Allocation,
     large: Run,
@@ -52,12 +52,12 @@ struct Code {
 }
 
 // SAFETY: the memory is not written once it may be executed.
-unsafe impl Send for Code {}
+unsafe impl Send for ExecutableCode {}
 // SAFETY: as above.
-unsafe impl Sync for Code {}
+unsafe impl Sync for ExecutableCode {}
 
-impl Code {
-    fn new(source: &Source<'_>) -> Option<Code> {
+impl ExecutableCode {
+    fn new(source: &Source<'_>) -> Option<ExecutableCode> {
         let made = functions(source)?;
         let mut memory = region::alloc(made.bytes.len(), Protection::READ_WRITE).ok()?;
         let first: *mut u8 = memory.as_mut_ptr();
@@ -67,7 +67,7 @@ impl Code {
             std::ptr::copy_nonoverlapping(made.bytes.as_ptr(), first, made.bytes.len());
             region::protect(first, made.bytes.len(), Protection::READ_EXECUTE).ok()?;
             let at = |place: usize| std::mem::transmute::<*mut u8, Run>(first.add(place));
-            Some(Code {
+            Some(ExecutableCode {
                 large: at(made.large),
                 small: at(made.small),
                 _memory: memory,
@@ -77,8 +77,8 @@ impl Code {
 }
 
 /// The machine code of a bytecode, once there is some.
-pub(super) struct Machine {
-    code: OnceLock<Option<Code>>,
+pub(super) struct MachineCode {
+    code: OnceLock<Option<ExecutableCode>>,
     /// Whether a thread has begun to make it; the others go on interpreting.
     is_begun: AtomicBool,
     /// About how many cycles the bytecode was interpreted for.
@@ -87,16 +87,16 @@ pub(super) struct Machine {
     least: u64,
 }
 
-impl fmt::Debug for Machine {
+impl fmt::Debug for MachineCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Machine").finish_non_exhaustive()
+        f.debug_struct("MachineCode").finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl MachineCode {
     /// None yet; it is made after `least` cycles of the interpreter.
-    pub(super) fn after(least: u64) -> Machine {
-        Machine {
+    pub(super) fn after(least: u64) -> MachineCode {
+        MachineCode {
             code: OnceLock::new(),
             is_begun: AtomicBool::new(false),
             work: AtomicU64::new(0),
@@ -107,7 +107,9 @@ impl Machine {
     /// Makes the code, unless it is there.
     #[cfg(test)]
     pub(super) fn is_made(&self, source: &Source<'_>) -> bool {
-        self.code.get_or_init(|| Code::new(source)).is_some()
+        self.code
+            .get_or_init(|| ExecutableCode::new(source))
+            .is_some()
     }
 
     /// Runs blocks, of which there are some, if there is machine code or this much more work makes it pay. Returns whether
@@ -131,7 +133,7 @@ impl Machine {
                 if work < self.least || self.is_begun.swap(true, Ordering::Relaxed) {
                     return false;
                 }
-                self.code.get_or_init(|| Code::new(source))
+                self.code.get_or_init(|| ExecutableCode::new(source))
             }
         };
         let Some(code) = code else { return false };

@@ -3,9 +3,9 @@
 //! In: instructions on values. Out: instructions on registers. A value that is read once, as the operand that may be in
 //! memory, is read from there. Where registers run out, the value whose next read is the furthest waits on the stack.
 
-use super::encode::Op;
-use super::instructions::{Name, op};
-use super::values::{Makes, Node, Operand, Piece, Place, Value};
+use super::encode::Encoding;
+use super::instructions::{Mnemonic, encoding};
+use super::values::{Makes, MemoryOperand, Node, Operand, Piece, Value};
 
 /// Registers of vectors and of masks. Register 0 of masks cannot mask an instruction, and stands for none.
 const VECTORS: usize = 32;
@@ -15,9 +15,9 @@ const SPARE: usize = 2;
 
 /// The last operand of an instruction on registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Last {
+pub(super) enum LastOperand {
     Register(u8),
-    Memory(Place),
+    Memory(MemoryOperand),
     Stack(u32),
     Constant(usize),
 }
@@ -25,12 +25,12 @@ pub(super) enum Last {
 /// An instruction on registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
-    pub(super) op: Op,
+    pub(super) encoding: Encoding,
     pub(super) first: u8,
     pub(super) second: u8,
     pub(super) mask: u8,
     pub(super) clears: bool,
-    pub(super) last: Last,
+    pub(super) last: LastOperand,
 }
 
 /// A piece whose values have registers.
@@ -72,23 +72,26 @@ fn is_constant(node: &Node) -> bool {
 }
 
 /// Whether the operands may change places. Those of floats decide which of two NaN survives.
-fn commutes(name: Name) -> bool {
-    use Name::*;
+fn commutes(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
     matches!(
-        name,
+        mnemonic,
         IntAdd | IntMultiply | And | Or | Xor | IntLarger | IntSmaller | UintLarger | UintSmaller
     )
 }
 
 /// Whether the last operand of an instruction may be a vector, or an element, in memory.
 fn takes_memory(node: &Node) -> bool {
-    use Name::*;
+    use Mnemonic::*;
     node.makes != Makes::Nothing
         && !matches!(
-            node.name,
+            node.mnemonic,
             Move | Broadcast | Widen | WidenFloat | NarrowFloat | TestBytes | LoadBytes | SetBytes
         )
-        && !matches!(node.name, MaskAnd | MaskOr | MaskXor | MaskNot | MaskLoad)
+        && !matches!(
+            node.mnemonic,
+            MaskAnd | MaskOr | MaskXor | MaskNot | MaskLoad
+        )
 }
 
 /// The same instructions, where what is loaded and read once is read from memory.
@@ -110,7 +113,7 @@ fn folded(piece: &Piece) -> (Vec<Node>, Vec<bool>) {
         }
         let in_memory = |value: Value| {
             let loaded = &nodes[value as usize];
-            let is_load = matches!(loaded.name, Name::Move | Name::Broadcast);
+            let is_load = matches!(loaded.mnemonic, Mnemonic::Move | Mnemonic::Broadcast);
             match loaded.last {
                 Operand::Memory(place) if is_load && loaded.mask.is_none() => {
                     let is_old = |&(address, store): &(u16, usize)| {
@@ -131,14 +134,14 @@ fn folded(piece: &Piece) -> (Vec<Node>, Vec<bool>) {
         if let Some(place) = in_memory(last) {
             nodes[at].last = Operand::Memory(place);
             is_gone[last as usize] = true;
-        } else if let Some(second) = node.second.filter(|_| commutes(node.name))
+        } else if let Some(second) = node.second.filter(|_| commutes(node.mnemonic))
             && let Some(place) = in_memory(second)
         {
             nodes[at].second = Some(last);
             nodes[at].last = Operand::Memory(place);
             is_gone[second as usize] = true;
         } else if node.second.is_some_and(|s| is_constant(&nodes[s as usize]))
-            && commutes(node.name)
+            && commutes(node.mnemonic)
         {
             nodes[at].second = Some(last);
             nodes[at].last = Operand::Value(node.second.unwrap_or(last));
@@ -219,11 +222,11 @@ pub(super) fn allocate(piece: &Piece, is_wide: bool) -> Option<Allocated> {
 }
 
 impl Allocator<'_> {
-    fn op(&self, name: Name, immediate: u8) -> Op {
-        let op = op(name, self.is_wide);
-        Op {
-            immediate: op.immediate.map(|_| immediate),
-            ..op
+    fn encoding(&self, mnemonic: Mnemonic, immediate: u8) -> Encoding {
+        let encoding = encoding(mnemonic, self.is_wide);
+        Encoding {
+            immediate: encoding.immediate.map(|_| immediate),
+            ..encoding
         }
     }
 
@@ -236,9 +239,9 @@ impl Allocator<'_> {
     }
 
     /// Adds an instruction without a mask.
-    fn place(&mut self, op: Op, first: u8, second: u8, last: Last) {
+    fn emit(&mut self, encoding: Encoding, first: u8, second: u8, last: LastOperand) {
         self.result.placed.push(Placed {
-            op,
+            encoding,
             first,
             second,
             mask: 0,
@@ -272,15 +275,16 @@ impl Allocator<'_> {
 
     /// Where a value can be read again instead of being kept: what is constant, and what is loaded and read before anything
     /// is stored.
-    fn source(&self, value: Value) -> Option<Last> {
+    fn source(&self, value: Value) -> Option<LastOperand> {
         let node = &self.nodes[value as usize];
-        let is_load = matches!(node.name, Name::Move | Name::Broadcast) && node.mask.is_none();
+        let is_load =
+            matches!(node.mnemonic, Mnemonic::Move | Mnemonic::Broadcast) && node.mask.is_none();
         match node.last {
-            Operand::Constant(number) => Some(Last::Constant(number)),
+            Operand::Constant(number) => Some(LastOperand::Constant(number)),
             Operand::Memory(place) if is_load => {
                 let last = self.uses[value as usize].last();
                 let is_before = last.is_none_or(|&last| (last as usize) < self.first_store);
-                is_before.then_some(Last::Memory(place))
+                is_before.then_some(LastOperand::Memory(place))
             }
             _ => None,
         }
@@ -304,13 +308,13 @@ impl Allocator<'_> {
             let slot = self.result.slots;
             self.result.slots += 1;
             self.slots[at] = Some(slot);
-            let name = if is_mask {
-                Name::MaskStore
+            let mnemonic = if is_mask {
+                Mnemonic::MaskStore
             } else {
-                Name::Store
+                Mnemonic::Store
             };
-            let op = self.op(name, 0);
-            self.place(op, register, 0, Last::Stack(slot));
+            let encoding = self.encoding(mnemonic, 0);
+            self.emit(encoding, register, 0, LastOperand::Stack(slot));
         }
         self.homes[at] = Home::Nowhere;
         Some(register)
@@ -324,28 +328,28 @@ impl Allocator<'_> {
             return Some(register);
         }
         let register = self.take(value)?;
-        let (name, last) = match (self.source(value), self.slots[value as usize]) {
-            (Some(last), _) => (self.nodes[value as usize].name, last),
-            (None, Some(slot)) if is_mask => (Name::MaskLoad, Last::Stack(slot)),
-            (None, Some(slot)) => (Name::Move, Last::Stack(slot)),
+        let (mnemonic, last) = match (self.source(value), self.slots[value as usize]) {
+            (Some(last), _) => (self.nodes[value as usize].mnemonic, last),
+            (None, Some(slot)) if is_mask => (Mnemonic::MaskLoad, LastOperand::Stack(slot)),
+            (None, Some(slot)) => (Mnemonic::Move, LastOperand::Stack(slot)),
             (None, None) => return None,
         };
-        let op = self.op(name, 0);
-        self.place(op, register, 0, last);
+        let encoding = self.encoding(mnemonic, 0);
+        self.emit(encoding, register, 0, last);
         Some(register)
     }
 
     /// The last operand: a register, or memory where the value is not in one.
-    fn last(&mut self, node: &Node) -> Option<Last> {
+    fn last(&mut self, node: &Node) -> Option<LastOperand> {
         Some(match node.last {
-            Operand::Memory(place) => Last::Memory(place),
-            Operand::Constant(number) => Last::Constant(number),
+            Operand::Memory(place) => LastOperand::Memory(place),
+            Operand::Constant(number) => LastOperand::Constant(number),
             Operand::Value(value) => {
                 let in_register = matches!(self.homes[value as usize], Home::Register(_));
                 match (in_register || !takes_memory(node), self.source(value)) {
                     (false, Some(last)) => last,
-                    (false, None) => Last::Stack(self.slots[value as usize]?),
-                    (true, _) => Last::Register(self.register(value)?),
+                    (false, None) => LastOperand::Stack(self.slots[value as usize]?),
+                    (true, _) => LastOperand::Register(self.register(value)?),
                 }
             }
         })
@@ -388,33 +392,33 @@ impl Allocator<'_> {
     fn node(&mut self, at: usize) -> Option<()> {
         let node = self.nodes[at];
         self.locked.clear();
-        if node.name == Name::MultiplyAdd213 {
-            return self.multiply_add(at);
+        if node.mnemonic == Mnemonic::MultiplyAdd213 {
+            return self.fused_multiply_add(at);
         }
         let stored = self.optional(node.first)?;
         let second = self.optional(node.second)?;
         let mask = self.optional(node.mask)?;
         let last = self.last(&node)?;
-        let op = self.op(node.name, node.immediate);
+        let encoding = self.encoding(node.mnemonic, node.immediate);
         self.used(at);
         self.locked.clear();
         let made = match node.makes {
             Makes::Nothing => stored,
             _ => self.take(at as Value)?,
         };
-        let (first, last) = match (node.name, node.makes, last) {
+        let (first, last) = match (node.mnemonic, node.makes, last) {
             // This instruction writes the operand that may be in memory, and reads the other.
-            (Name::NarrowFloat, Makes::Vector, Last::Register(from)) => {
-                (from, Last::Register(made))
+            (Mnemonic::NarrowFloat, Makes::Vector, LastOperand::Register(from)) => {
+                (from, LastOperand::Register(made))
             }
             _ => (made, last),
         };
         self.result.placed.push(Placed {
-            op,
+            encoding,
             first,
             second,
             mask,
-            clears: mask != 0 && node.name != Name::Blend,
+            clears: mask != 0 && node.mnemonic != Mnemonic::Blend,
             last,
         });
         self.free_unread(at);
@@ -428,7 +432,7 @@ impl Allocator<'_> {
 
     /// A product and a sum, rounded once: the instruction overwrites one operand, so that one must be read here last, or is
     /// copied.
-    fn multiply_add(&mut self, at: usize) -> Option<()> {
+    fn fused_multiply_add(&mut self, at: usize) -> Option<()> {
         let node = self.nodes[at];
         let (Some(x), Some(by), Operand::Value(plus)) = (node.first, node.second, node.last) else {
             return None;
@@ -444,18 +448,18 @@ impl Allocator<'_> {
             is_last && is_own
         };
         let is_sum = ends(self, plus) && plus != x && plus != by;
-        let (name, tied, second, last) = match ends(self, x) && x != by && x != plus {
-            true => (Name::MultiplyAdd213, x, by, plus),
-            false if is_sum => (Name::MultiplyAdd231, plus, x, by),
+        let (mnemonic, tied, second, last) = match ends(self, x) && x != by && x != plus {
+            true => (Mnemonic::MultiplyAdd213, x, by, plus),
+            false if is_sum => (Mnemonic::MultiplyAdd231, plus, x, by),
             false => {
                 let from = self.register(x)?;
                 let second = self.register(by)?;
                 let last = self.last(&node)?;
                 let to = self.take(at as Value)?;
-                let copy = self.op(Name::Move, 0);
-                self.place(copy, to, 0, Last::Register(from));
-                let op = self.op(Name::MultiplyAdd213, 0);
-                self.place(op, to, second, last);
+                let copy = self.encoding(Mnemonic::Move, 0);
+                self.emit(copy, to, 0, LastOperand::Register(from));
+                let encoding = self.encoding(Mnemonic::MultiplyAdd213, 0);
+                self.emit(encoding, to, second, last);
                 self.used(at);
                 self.free_unread(at);
                 return Some(());
@@ -468,8 +472,8 @@ impl Allocator<'_> {
             ..node
         };
         let last = self.last(&rest)?;
-        let op = self.op(name, 0);
-        self.place(op, tied_at, second, last);
+        let encoding = self.encoding(mnemonic, 0);
+        self.emit(encoding, tied_at, second, last);
         self.used(at);
         self.vectors[usize::from(tied_at)] = Some(at as Value);
         self.homes[at] = Home::Register(tied_at);

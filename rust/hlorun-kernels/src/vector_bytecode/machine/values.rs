@@ -7,15 +7,15 @@
 use std::collections::HashMap;
 
 use super::super::code::{Code, Micro};
-use super::codes::{Other, accesses, comparison, one_instruction, relation};
-use super::instructions::Name;
+use super::codes::{Other, accesses, comparison, one_instruction, predicate};
+use super::instructions::Mnemonic;
 
 /// The number of an instruction, which is also that of the value it makes.
 pub(super) type Value = u32;
 
 /// A vector in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Place {
+pub(super) struct MemoryOperand {
     /// Which address of the table.
     pub(super) address: u16,
     /// Bytes from one vector to the next; 0 where all read the same element.
@@ -26,7 +26,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Operand {
     Value(Value),
-    Memory(Place),
+    Memory(MemoryOperand),
     /// A constant of the list.
     Constant(usize),
 }
@@ -42,7 +42,7 @@ pub(super) enum Makes {
 /// An instruction on values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
-    pub(super) name: Name,
+    pub(super) mnemonic: Mnemonic,
     pub(super) makes: Makes,
     /// What is stored, or the first factor of a product and sum that is rounded once.
     pub(super) first: Option<Value>,
@@ -66,8 +66,8 @@ impl Node {
 
     /// The constant it is.
     pub(super) fn constant(&self) -> Option<usize> {
-        match (self.name, self.last) {
-            (Name::Broadcast, Operand::Constant(number)) => Some(number),
+        match (self.mnemonic, self.last) {
+            (Mnemonic::Broadcast, Operand::Constant(number)) => Some(number),
             _ => None,
         }
     }
@@ -107,7 +107,7 @@ pub(super) struct Builder<'c> {
     /// What is known of the bytecode's own memory in this piece.
     held: HashMap<u16, Value>,
     /// Constants and vectors outside that this piece has made.
-    made: HashMap<(Name, Operand), Value>,
+    made: HashMap<(Mnemonic, Operand), Value>,
 }
 
 /// The pieces of `code`, which has that many addresses of its own; `None` where a code has no instruction for such elements.
@@ -138,13 +138,13 @@ impl Builder<'_> {
     /// An instruction of vectors that makes a vector.
     pub(super) fn make(
         &mut self,
-        name: Name,
+        mnemonic: Mnemonic,
         second: Option<Value>,
         last: Operand,
         immediate: u8,
     ) -> Value {
         self.push(Node {
-            name,
+            mnemonic,
             makes: Makes::Vector,
             first: None,
             second,
@@ -154,37 +154,43 @@ impl Builder<'_> {
         })
     }
 
-    pub(super) fn one(&mut self, name: Name, x: Value) -> Value {
-        self.make(name, None, Operand::Value(x), 0)
+    pub(super) fn one(&mut self, mnemonic: Mnemonic, x: Value) -> Value {
+        self.make(mnemonic, None, Operand::Value(x), 0)
     }
 
-    pub(super) fn two(&mut self, name: Name, x: Value, y: Value) -> Value {
-        self.make(name, Some(x), Operand::Value(y), 0)
+    pub(super) fn two(&mut self, mnemonic: Mnemonic, x: Value, y: Value) -> Value {
+        self.make(mnemonic, Some(x), Operand::Value(y), 0)
     }
 
-    pub(super) fn compared(&mut self, name: Name, x: Value, y: Value, relation: u8) -> Value {
-        let made = self.make(name, Some(x), Operand::Value(y), relation);
+    pub(super) fn make_mask(
+        &mut self,
+        mnemonic: Mnemonic,
+        x: Value,
+        y: Value,
+        predicate: u8,
+    ) -> Value {
+        let made = self.make(mnemonic, Some(x), Operand::Value(y), predicate);
         self.nodes[made as usize].makes = Makes::Mask;
         made
     }
 
     /// `mask ? on_true : on_false`.
     pub(super) fn select(&mut self, mask: Value, on_true: Value, on_false: Value) -> Value {
-        let made = self.two(Name::Blend, on_false, on_true);
+        let made = self.two(Mnemonic::Blend, on_false, on_true);
         self.nodes[made as usize].mask = Some(mask);
         made
     }
 
     /// `mask ? x : 0`.
     pub(super) fn keep(&mut self, mask: Value, x: Value) -> Value {
-        let made = self.one(Name::Move, x);
+        let made = self.one(Mnemonic::Move, x);
         self.nodes[made as usize].mask = Some(mask);
         made
     }
 
     /// `x * by + plus`, rounded once.
-    pub(super) fn multiply_add(&mut self, x: Value, by: Value, plus: Value) -> Value {
-        let made = self.two(Name::MultiplyAdd213, by, plus);
+    pub(super) fn fused_multiply_add(&mut self, x: Value, by: Value, plus: Value) -> Value {
+        let made = self.two(Mnemonic::MultiplyAdd213, by, plus);
         self.nodes[made as usize].first = Some(x);
         made
     }
@@ -201,7 +207,7 @@ impl Builder<'_> {
             self.all.constants.push(bits);
             self.all.constants.len() - 1
         });
-        self.once(Name::Broadcast, Operand::Constant(number))
+        self.once(Mnemonic::Broadcast, Operand::Constant(number))
     }
 
     pub(super) fn number(&mut self, x: f32) -> Value {
@@ -210,12 +216,12 @@ impl Builder<'_> {
 
     /// A constant, or a load of memory outside, made once for a piece. Results are stored after everything outside is read,
     /// so that a load never sees one.
-    fn once(&mut self, name: Name, last: Operand) -> Value {
-        match self.made.get(&(name, last)) {
+    fn once(&mut self, mnemonic: Mnemonic, last: Operand) -> Value {
+        match self.made.get(&(mnemonic, last)) {
             Some(&value) => value,
             None => {
-                let value = self.make(name, None, last, 0);
-                self.made.insert((name, last), value);
+                let value = self.make(mnemonic, None, last, 0);
+                self.made.insert((mnemonic, last), value);
                 value
             }
         }
@@ -226,8 +232,8 @@ impl Builder<'_> {
     }
 
     /// A vector of elements of that many bytes at an address.
-    fn place(&self, address: u16, size: u8) -> Place {
-        Place {
+    fn memory(&self, address: u16, size: u8) -> MemoryOperand {
+        MemoryOperand {
             address,
             bytes: size * self.lanes(),
         }
@@ -239,14 +245,14 @@ impl Builder<'_> {
 
     /// The value at an address: what is known to be there, or else what is loaded.
     fn value(&mut self, address: u16) -> Value {
-        let last = Operand::Memory(self.place(address, self.own_size()));
+        let last = Operand::Memory(self.memory(address, self.own_size()));
         if address >= self.locals {
-            return self.once(Name::Move, last);
+            return self.once(Mnemonic::Move, last);
         }
         match self.held.get(&address) {
             Some(&value) => value,
             None => {
-                let value = self.make(Name::Move, None, last, 0);
+                let value = self.make(Mnemonic::Move, None, last, 0);
                 self.held.insert(address, value);
                 value
             }
@@ -259,8 +265,8 @@ impl Builder<'_> {
         if let Some(&value) = self.held.get(&address) {
             return value;
         }
-        let last = Operand::Memory(self.place(address, self.own_size()));
-        let value = self.make(Name::MaskLoad, None, last, 0);
+        let last = Operand::Memory(self.memory(address, self.own_size()));
+        let value = self.make(Mnemonic::MaskLoad, None, last, 0);
         self.nodes[value as usize].makes = Makes::Mask;
         self.held.insert(address, value);
         value
@@ -271,17 +277,17 @@ impl Builder<'_> {
         self.held.insert(address, value);
         if self.is_read_behind_a_call(at, address) {
             let is_mask = self.nodes[value as usize].makes == Makes::Mask;
-            let name = match is_mask {
-                true => Name::MaskStore,
-                false => Name::Store,
+            let mnemonic = match is_mask {
+                true => Mnemonic::MaskStore,
+                false => Mnemonic::Store,
             };
-            self.store(name, self.place(address, self.own_size()), value);
+            self.store(mnemonic, self.memory(address, self.own_size()), value);
         }
     }
 
-    fn store(&mut self, name: Name, to: Place, value: Value) {
+    fn store(&mut self, mnemonic: Mnemonic, to: MemoryOperand, value: Value) {
         self.push(Node {
-            name,
+            mnemonic,
             makes: Makes::Nothing,
             first: Some(value),
             second: None,
@@ -322,18 +328,18 @@ impl Builder<'_> {
         let loaded = match micro.code {
             Code::Load => Some(self.value(micro.a)),
             Code::LoadBf16 => {
-                let last = Operand::Memory(self.place(micro.a, 2));
-                let wide = self.make(Name::Widen, None, last, 0);
+                let last = Operand::Memory(self.memory(micro.a, 2));
+                let wide = self.make(Mnemonic::Widen, None, last, 0);
                 let by = self.constant(16);
-                Some(self.two(Name::ShiftLeft, wide, by))
+                Some(self.two(Mnemonic::ShiftLeft, wide, by))
             }
             Code::LoadF16 => {
-                let last = Operand::Memory(self.place(micro.a, 2));
-                Some(self.make(Name::WidenFloat, None, last, 0))
+                let last = Operand::Memory(self.memory(micro.a, 2));
+                Some(self.make(Mnemonic::WidenFloat, None, last, 0))
             }
             Code::LoadSingle => {
-                let last = Operand::Memory(self.place(micro.a, 0));
-                Some(self.once(Name::Broadcast, last))
+                let last = Operand::Memory(self.memory(micro.a, 0));
+                Some(self.once(Mnemonic::Broadcast, last))
             }
             Code::LoadConstant => Some(self.constant(micro.bits)),
             Code::Call => {
@@ -357,29 +363,29 @@ impl Builder<'_> {
         match micro.code {
             Code::Store if micro.a < self.locals => self.hold(at, micro.a, acc),
             Code::Store => {
-                let to = self.place(micro.a, self.own_size());
-                self.store(Name::Store, to, acc);
+                let to = self.memory(micro.a, self.own_size());
+                self.store(Mnemonic::Store, to, acc);
             }
             Code::StoreBf16 => {
                 let by = self.constant(16);
-                let high = self.two(Name::ShiftRight, acc, by);
-                self.store(Name::Narrow, self.place(micro.a, 2), high);
+                let high = self.two(Mnemonic::ShiftRight, acc, by);
+                self.store(Mnemonic::Narrow, self.memory(micro.a, 2), high);
             }
             Code::StoreF16 => {
-                self.store(Name::NarrowFloat, self.place(micro.a, 2), acc);
+                self.store(Mnemonic::NarrowFloat, self.memory(micro.a, 2), acc);
                 self.nodes.last_mut()?.immediate = NEAREST;
             }
             Code::Mix | Code::MixC | Code::MixRotateC => {
                 let other = self.value(micro.a);
                 let turned = self.turned(micro, acc);
-                let sum = self.two(Name::IntAdd, other, acc);
+                let sum = self.two(Mnemonic::IntAdd, other, acc);
                 self.hold(at, micro.b, sum);
-                self.accumulator = Some(self.two(Name::Xor, turned, sum));
+                self.accumulator = Some(self.two(Mnemonic::Xor, turned, sum));
             }
             code => {
-                if let Some((name, relation, other)) = comparison(code) {
+                if let Some(((mnemonic, predicate), other)) = comparison(code) {
                     let other = self.other(micro, other);
-                    let mask = self.compared(name, acc, other, relation);
+                    let mask = self.make_mask(mnemonic, acc, other, predicate);
                     self.hold(at, micro.b, mask);
                     return Some(());
                 }
@@ -394,31 +400,31 @@ impl Builder<'_> {
         let micro = &self.code[at];
         match micro.code {
             Code::LoadMask => {
-                let last = Operand::Memory(self.place(micro.a, 1));
-                let bytes = self.make(Name::LoadBytes, None, last, 0);
-                let mask = self.compared(Name::TestBytes, bytes, bytes, 0);
+                let last = Operand::Memory(self.memory(micro.a, 1));
+                let bytes = self.make(Mnemonic::LoadBytes, None, last, 0);
+                let mask = self.make_mask(Mnemonic::TestBytes, bytes, bytes, 0);
                 self.hold(at, micro.b, mask);
             }
             Code::StoreMask => {
                 let mask = self.mask(micro.b);
                 let ones = self.constant(0x0101_0101_0101_0101);
-                let bytes = self.one(Name::SetBytes, ones);
+                let bytes = self.one(Mnemonic::SetBytes, ones);
                 self.nodes[bytes as usize].mask = Some(mask);
-                self.store(Name::StoreBytes, self.place(micro.a, 1), bytes);
+                self.store(Mnemonic::StoreBytes, self.memory(micro.a, 1), bytes);
             }
             Code::MaskAnd | Code::MaskOr | Code::MaskXor => {
-                let name = match micro.code {
-                    Code::MaskAnd => Name::MaskAnd,
-                    Code::MaskOr => Name::MaskOr,
-                    _ => Name::MaskXor,
+                let mnemonic = match micro.code {
+                    Code::MaskAnd => Mnemonic::MaskAnd,
+                    Code::MaskOr => Mnemonic::MaskOr,
+                    _ => Mnemonic::MaskXor,
                 };
                 let (x, y) = (self.mask(micro.a), self.mask(micro.b));
-                let made = self.compared(name, x, y, 0);
+                let made = self.make_mask(mnemonic, x, y, 0);
                 self.hold(at, micro.c, made);
             }
             Code::MaskNot => {
                 let x = self.mask(micro.a);
-                let made = self.one(Name::MaskNot, x);
+                let made = self.one(Mnemonic::MaskNot, x);
                 self.nodes[made as usize].makes = Makes::Mask;
                 self.hold(at, micro.c, made);
             }
@@ -436,38 +442,38 @@ impl Builder<'_> {
 
     /// The accumulator after a code that changes nothing else.
     fn computed(&mut self, micro: &Micro, acc: Value) -> Option<Value> {
-        if let Some((name, other, is_left)) = one_instruction(micro.code) {
+        if let Some(((mnemonic, is_left), other)) = one_instruction(micro.code) {
             let other = self.other(micro, other);
             return Some(match is_left {
-                true => self.two(name, other, acc),
-                false => self.two(name, acc, other),
+                true => self.two(mnemonic, other, acc),
+                false => self.two(mnemonic, acc, other),
             });
         }
         Some(match micro.code {
             Code::Max | Code::MaxC => {
                 let other = self.other_of(micro, micro.code == Code::Max);
-                self.extremum(Name::Larger, Name::And, acc, other)
+                self.extremum(Mnemonic::Larger, Mnemonic::And, acc, other)
             }
             Code::Min | Code::MinC => {
                 let other = self.other_of(micro, micro.code == Code::Min);
-                self.extremum(Name::Smaller, Name::Or, acc, other)
+                self.extremum(Mnemonic::Smaller, Mnemonic::Or, acc, other)
             }
-            Code::AtLeastC => self.bounded(acc, micro.bits, relation::LESS_OR_EQUAL),
-            Code::AtMostC => self.bounded(acc, micro.bits, relation::GREATER_OR_EQUAL),
+            Code::AtLeastC => self.bounded(acc, micro.bits, predicate::LESS_OR_EQUAL),
+            Code::AtMostC => self.bounded(acc, micro.bits, predicate::GREATER_OR_EQUAL),
             Code::Bounds => {
-                let low = self.bounded(acc, micro.bits, relation::LESS_OR_EQUAL);
-                self.bounded(low, micro.more, relation::GREATER_OR_EQUAL)
+                let low = self.bounded(acc, micro.bits, predicate::LESS_OR_EQUAL);
+                self.bounded(low, micro.more, predicate::GREATER_OR_EQUAL)
             }
             Code::MulAdd | Code::MulAddC | Code::ScaleAdd | Code::ScaleAddC => {
                 let by = self.other_of(micro, matches!(micro.code, Code::MulAdd | Code::MulAddC));
-                let product = self.two(Name::Multiply, acc, by);
+                let product = self.two(Mnemonic::Multiply, acc, by);
                 let plus = match micro.code {
                     Code::MulAdd => self.value(micro.b),
                     Code::MulAddC => self.constant(micro.bits),
                     Code::ScaleAdd => self.value(micro.a),
                     _ => self.constant(micro.more),
                 };
-                self.two(Name::Add, product, plus)
+                self.two(Mnemonic::Add, product, plus)
             }
             Code::Select | Code::RSelect | Code::SelectC | Code::RSelectC => {
                 self.selected(micro, acc)
@@ -492,33 +498,33 @@ impl Builder<'_> {
     fn unary(&mut self, code: Code, x: Value) -> Option<Value> {
         let sign = if self.is_wide { 1 << 63 } else { 1 << 31 };
         Some(match code {
-            Code::Square => self.two(Name::Multiply, x, x),
+            Code::Square => self.two(Mnemonic::Multiply, x, x),
             Code::Neg => {
                 let sign = self.constant(sign);
-                self.two(Name::Xor, x, sign)
+                self.two(Mnemonic::Xor, x, sign)
             }
             Code::Abs => {
                 let rest = self.constant(sign - 1);
-                self.two(Name::And, x, rest)
+                self.two(Mnemonic::And, x, rest)
             }
-            Code::Sqrt => self.one(Name::SquareRoot, x),
-            Code::Floor => self.make(Name::Round, None, Operand::Value(x), DOWN),
-            Code::Ceil => self.make(Name::Round, None, Operand::Value(x), UP),
-            Code::RoundEven => self.make(Name::Round, None, Operand::Value(x), NEAREST),
+            Code::Sqrt => self.one(Mnemonic::SquareRoot, x),
+            Code::Floor => self.make(Mnemonic::Round, None, Operand::Value(x), DOWN),
+            Code::Ceil => self.make(Mnemonic::Round, None, Operand::Value(x), UP),
+            Code::RoundEven => self.make(Mnemonic::Round, None, Operand::Value(x), NEAREST),
             Code::Exp if !self.is_wide => self.exponential(x),
             Code::RoundBf16 => self.rounded_bf16(x),
             Code::RoundF16 => {
-                let half = self.make(Name::NarrowFloat, None, Operand::Value(x), NEAREST);
-                self.one(Name::WidenFloat, half)
+                let half = self.make(Mnemonic::NarrowFloat, None, Operand::Value(x), NEAREST);
+                self.one(Mnemonic::WidenFloat, half)
             }
-            Code::IntToFloat => self.one(Name::IntToFloat, x),
+            Code::IntToFloat => self.one(Mnemonic::IntToFloat, x),
             Code::FloatToInt if !self.is_wide => self.truncated(x),
             Code::TotalKey => {
                 let last_bit = self.constant(if self.is_wide { 63 } else { 31 });
                 let one = self.constant(1);
-                let sign = self.two(Name::ShiftRightSigned, x, last_bit);
-                let rest = self.two(Name::ShiftRight, sign, one);
-                self.two(Name::Xor, x, rest)
+                let sign = self.two(Mnemonic::ShiftRightSigned, x, last_bit);
+                let rest = self.two(Mnemonic::ShiftRight, sign, one);
+                self.two(Mnemonic::Xor, x, rest)
             }
             _ => return None,
         })
@@ -526,19 +532,19 @@ impl Builder<'_> {
 
     /// The larger or smaller one by the CPU's instruction, with NaN first and zeros in order: where one is NaN, or both are
     /// zeros, the instruction takes the second operand.
-    fn extremum(&mut self, pick: Name, of_zeros: Name, x: Value, y: Value) -> Value {
+    fn extremum(&mut self, pick: Mnemonic, of_zeros: Mnemonic, x: Value, y: Value) -> Value {
         let picked = self.two(pick, x, y);
         let zeros = self.two(of_zeros, x, y);
-        let equal = self.compared(Name::Compare, x, y, relation::EQUAL);
+        let equal = self.make_mask(Mnemonic::Compare, x, y, predicate::EQUAL);
         let ordered = self.select(equal, zeros, picked);
-        let is_nan = self.compared(Name::Compare, x, x, relation::UNORDERED);
+        let is_nan = self.make_mask(Mnemonic::Compare, x, x, predicate::UNORDERED);
         self.select(is_nan, x, ordered)
     }
 
-    /// The bound where the relation holds, else the value.
-    fn bounded(&mut self, x: Value, bits: u64, relation: u8) -> Value {
+    /// The bound where the predicate holds, else the value.
+    fn bounded(&mut self, x: Value, bits: u64, predicate: u8) -> Value {
         let bound = self.constant(bits);
-        let is_beyond = self.compared(Name::Compare, x, bound, relation);
+        let is_beyond = self.make_mask(Mnemonic::Compare, x, bound, predicate);
         self.select(is_beyond, bound, x)
     }
 
@@ -563,14 +569,14 @@ impl Builder<'_> {
         let [left, right] = match micro.code {
             Code::MixRotateC => {
                 let by = self.constant(micro.bits);
-                return self.two(Name::RotateLeft, acc, by);
+                return self.two(Mnemonic::RotateLeft, acc, by);
             }
             Code::Turn | Code::Mix => [self.value(left), self.value(right)],
             _ => [left, right].map(|by| self.constant(by.into())),
         };
-        let up = self.two(Name::ShiftLeft, acc, left);
-        let down = self.two(Name::ShiftRight, acc, right);
-        self.two(Name::Or, up, down)
+        let up = self.two(Mnemonic::ShiftLeft, acc, left);
+        let down = self.two(Mnemonic::ShiftRight, acc, right);
+        self.two(Mnemonic::Or, up, down)
     }
 }
 

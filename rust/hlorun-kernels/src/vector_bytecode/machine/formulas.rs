@@ -5,6 +5,7 @@
 use super::codes::predicate;
 use super::instructions::Mnemonic;
 use super::values::{Builder, Value};
+use crate::isa::has_slow_subnormals;
 use crate::math::exp::constants as exp;
 
 impl Builder<'_> {
@@ -54,7 +55,23 @@ impl Builder<'_> {
         let y = self.fused_multiply_add(tail, square, rest);
         let one = self.number(1.0);
         let y = self.two(Mnemonic::Add, y, one);
-        let scaled = self.two(Mnemonic::Scale, y, whole);
+        let scaled = match has_slow_subnormals() {
+            true => self.scaled_apart(y, whole, shifted),
+            false => self.two(Mnemonic::Scale, y, whole),
+        };
         self.keep(is_not_low, scaled)
+    }
+
+    /// `y * 2^whole` without a product that underflows; see [`crate::math::exp`].
+    fn scaled_apart(&mut self, y: Value, whole: Value, shifted: Value) -> Value {
+        let (one, by) = (self.constant(exp::EXPONENT_ONE as u64), self.constant(23));
+        let above = self.two(Mnemonic::ShiftLeft, shifted, by);
+        let power = self.two(Mnemonic::IntSubtract, one, above);
+        let is_normal = self.make_mask(Mnemonic::Compare, y, power, predicate::NOT_LESS);
+        let sum = self.two(Mnemonic::Add, y, power);
+        let small = self.two(Mnemonic::IntSubtract, sum, power);
+        let product = self.two(Mnemonic::Scale, y, whole);
+        self.mask_lanes(product, is_normal);
+        self.select(is_normal, product, small)
     }
 }

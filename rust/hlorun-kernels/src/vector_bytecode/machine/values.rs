@@ -184,8 +184,13 @@ impl Builder<'_> {
     /// `mask ? x : 0`.
     pub(super) fn keep(&mut self, mask: Value, x: Value) -> Value {
         let made = self.one(Mnemonic::Move, x);
-        self.nodes[made as usize].mask = Some(mask);
+        self.mask_lanes(made, mask);
         made
+    }
+
+    /// Makes zeros of the lanes of a value that are not of a mask; nothing is computed there.
+    pub(super) fn mask_lanes(&mut self, made: Value, mask: Value) {
+        self.nodes[made as usize].mask = Some(mask);
     }
 
     /// `x * by + plus`, rounded once.

@@ -194,113 +194,98 @@ impl Format {
         }
     }
 
-    /// Bits of the `f32` a code stands for.
-    const fn decode(self, code: u32) -> u32 {
-        const NAN: u32 = 0x7fc0_0000;
-        let sign_bit = self.sign_bit();
-        let magnitude = code & (if sign_bit == 0 { 0xff } else { sign_bit - 1 });
-        let negative = code & sign_bit != 0;
-        let sign = (negative as u32) << 31;
-        let infinity = ((1u32 << self.exponent) - 1) << self.mantissa;
-        match self.kind {
-            Kind::Fnuz if negative && magnitude == 0 => return NAN | sign,
-            Kind::ExponentOnly if magnitude == 0xff => return NAN,
-            Kind::ExponentOnly if magnitude == 0 => return 0x0040_0000,
-            Kind::ExponentOnly => return magnitude << 23,
-            Kind::Fn if magnitude > self.max_finite() => return NAN | sign,
-            Kind::Ieee if magnitude == infinity => return 0x7f80_0000 | sign,
-            Kind::Ieee if magnitude > infinity => return NAN | sign,
-            _ => {}
-        }
-        let exponent = (magnitude >> self.mantissa) as i32;
-        let mantissa = magnitude & ((1 << self.mantissa) - 1);
-        // mantissa (with its hidden bit) times 2^(scale); exact in f32.
-        let (significand, scale) = if exponent == 0 {
-            (mantissa, 1 - self.bias - self.mantissa)
-        } else {
-            (
-                mantissa | (1 << self.mantissa),
-                exponent - self.bias - self.mantissa,
-            )
-        };
-        let power = f32::from_bits(((scale + 127) as u32) << 23);
-        (significand as f32 * power).to_bits() | sign
-    }
-
+    /// Code of the nearest value, by 32-bit instructions without branches, so that loops vectorize.
     #[inline(always)]
     fn encode(self, x: f32) -> u8 {
+        if self.kind == Kind::ExponentOnly {
+            return self.encode_exponent(x);
+        }
         let bits = x.to_bits();
-        let sign_bit = self.sign_bit();
-        let sign = if bits >> 31 != 0 { sign_bit } else { 0 };
-        let magnitude = f32::from_bits(bits & 0x7fff_ffff);
-        let nan = match self.kind {
-            Kind::Ieee => sign | (self.max_finite() + 1) | (1 << (self.mantissa - 1)),
-            Kind::Fn => sign | (self.max_finite() + 1),
-            Kind::Fnuz | Kind::Finite => sign_bit,
-            Kind::ExponentOnly => 0xff,
+        let sign = (bits >> 31) * self.sign_bit();
+        let m = bits & 0x7fff_ffff;
+        let dropped = (23 - self.mantissa) as u32;
+        // A number of exponent zero here: adding a power of two aligns the result's last bit with that of `f32`.
+        let aligned = (151 - self.bias - self.mantissa) as u32 * EXPONENT_ONE;
+        let subnormal = (f32::from_bits(m) + f32::from_bits(aligned)).to_bits() - aligned;
+        let rounded = (m + (1 << (dropped - 1)) - 1 + ((m >> dropped) & 1)) >> dropped;
+        let normal = rounded.wrapping_sub(((127 - self.bias) as u32) << self.mantissa);
+        let is_subnormal = m < (128 - self.bias) as u32 * EXPONENT_ONE;
+        let code = if is_subnormal { subnormal } else { normal };
+        let most = self.max_finite();
+        let (nan, beyond) = match self.kind {
+            Kind::Ieee => (most + 1 + (1 << (self.mantissa - 1)), most + 1),
+            Kind::Finite => (0, most),
+            Kind::Fn | Kind::Fnuz | Kind::ExponentOnly => (most + 1, most + 1),
         };
-        if x.is_nan() || (self.kind == Kind::ExponentOnly && (bits >> 31 != 0 || bits == 0)) {
-            return nan as u8;
-        }
-        // Bits of |x| as f64 are exact and normal; its exponent field gives floor(log2 |x|).
-        let wide = f64::from(magnitude).to_bits();
-        let least_normal = if self.kind == Kind::ExponentOnly {
-            -self.bias
-        } else {
-            1 - self.bias
-        };
-        let exponent = (((wide >> 52) as i32) - 1023).clamp(least_normal, 200);
-        let quantum = exponent - self.mantissa;
-        let scale = f64::from_bits(((1023 - quantum) as u64) << 52);
-        let steps = (f64::from(magnitude) * scale).round_ties_even() as u32;
-        let hidden = 1u32 << self.mantissa;
-        let normal = (((exponent - least_normal + 1) as u32) << self.mantissa)
-            .wrapping_add(steps.wrapping_sub(hidden));
+        let code = if code > most { beyond } else { code };
+        let is_nan = m > 0x7f80_0000;
         let code = match self.kind {
-            Kind::ExponentOnly => normal.saturating_sub(1).min(0xff) * u32::from(steps != 0),
-            _ => normal,
+            // Their NaN has the code of a negative zero, which they lack.
+            Kind::Fnuz if is_nan || code > most => return self.sign_bit() as u8,
+            Kind::Fnuz if code == 0 => return 0,
+            Kind::Finite if is_nan => return self.sign_bit() as u8,
+            _ if is_nan => nan,
+            _ => code,
         };
-        let limited = if code <= self.max_finite() {
-            code
-        } else {
-            match self.kind {
-                Kind::Ieee => self.max_finite() + 1,
-                Kind::Finite => self.max_finite(),
-                Kind::Fn | Kind::Fnuz | Kind::ExponentOnly => return nan as u8,
-            }
-        };
-        if self.kind == Kind::Fnuz && limited == 0 {
-            return 0;
+        (code | sign) as u8
+    }
+
+    /// The nearest power of two, of a tie the larger one; the code of zero is that of the smallest.
+    #[inline(always)]
+    fn encode_exponent(self, x: f32) -> u8 {
+        const NAN: u8 = 0xff;
+        let bits = x.to_bits();
+        if x.is_nan() || bits >> 31 != 0 || bits == 0 {
+            return NAN;
         }
-        (limited | sign) as u8
-    }
-}
-
-const fn decode_table(format: Format) -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut code = 0;
-    while code < 256 {
-        // A four-bit format ignores the upper half of its byte.
-        let used = if format.exponent + format.mantissa < 7 {
-            code & 15
+        // As `f64` the number is exact and normal: its exponent field gives floor(log2 x).
+        let wide = f64::from(x).to_bits();
+        let exponent = (((wide >> 52) as i32) - 1023).clamp(-self.bias, 200);
+        let scale = f64::from_bits(((1023 - exponent) as u64) << 52);
+        let steps = (f64::from(x) * scale).round_ties_even() as u32;
+        let power = ((exponent + self.bias + 1) as u32).wrapping_add(steps.wrapping_sub(1));
+        let code = power.saturating_sub(1).min(0xff) * u32::from(steps != 0);
+        if code <= self.max_finite() {
+            code as u8
         } else {
-            code
-        };
-        table[code] = format.decode(used as u32);
-        code += 1;
+            NAN
+        }
     }
-    table
+
+    /// The `f32` a code stands for, without branches, so that loops vectorize.
+    #[inline(always)]
+    fn decode(self, code: u8) -> f32 {
+        if self.kind == Kind::ExponentOnly {
+            return f32::from_bits(match code {
+                0 => 0x0040_0000,
+                0xff => 0x7fc0_0000,
+                _ => u32::from(code) * EXPONENT_ONE,
+            });
+        }
+        let sign_bit = self.sign_bit();
+        let code = u32::from(code) & (2 * sign_bit - 1);
+        let size = code & (sign_bit - 1);
+        let sign = (code & sign_bit) * (0x8000_0000 / sign_bit);
+        let quantum = (128 - self.bias - self.mantissa) as u32 * EXPONENT_ONE;
+        let subnormal = (size as f32 * f32::from_bits(quantum)).to_bits();
+        let normal = (size << (23 - self.mantissa)) + (127 - self.bias) as u32 * EXPONENT_ONE;
+        let is_subnormal = size < 1 << self.mantissa;
+        let bits = if is_subnormal { subnormal } else { normal };
+        let most = self.max_finite();
+        let (is_nan, is_infinite) = match self.kind {
+            Kind::Ieee => (size > most + 1, size == most + 1),
+            Kind::Fn => (size > most, false),
+            Kind::Fnuz => (code == sign_bit, false),
+            Kind::Finite | Kind::ExponentOnly => (false, false),
+        };
+        let bits = if is_infinite { 0x7f80_0000 } else { bits };
+        let bits = if is_nan { 0x7fc0_0000 } else { bits };
+        f32::from_bits(bits | sign)
+    }
 }
 
-static DECODE: [[u32; 256]; 9] = {
-    let mut tables = [[0; 256]; 9];
-    let mut i = 0;
-    while i < 9 {
-        tables[i] = decode_table(FORMATS[i]);
-        i += 1;
-    }
-    tables
-};
+/// One more in the exponent of an `f32`.
+const EXPONENT_ONE: u32 = 1 << 23;
 
 impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
     #[inline(always)]
@@ -316,7 +301,7 @@ impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
     }
     #[inline(always)]
     fn decode(self) -> f32 {
-        f32::from_bits(DECODE[FORMAT][self.0 as usize])
+        FORMATS[FORMAT].decode(self.0)
     }
     #[inline(always)]
     fn encode(x: f32) -> Self {
@@ -327,6 +312,65 @@ impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bits of the `f32` a code stands for, by its definition.
+    const fn defined(format: Format, code: u32) -> u32 {
+        const NAN: u32 = 0x7fc0_0000;
+        let sign_bit = format.sign_bit();
+        let magnitude = code & (if sign_bit == 0 { 0xff } else { sign_bit - 1 });
+        let negative = code & sign_bit != 0;
+        let sign = (negative as u32) << 31;
+        let infinity = ((1u32 << format.exponent) - 1) << format.mantissa;
+        match format.kind {
+            Kind::Fnuz if negative && magnitude == 0 => return NAN | sign,
+            Kind::ExponentOnly if magnitude == 0xff => return NAN,
+            Kind::ExponentOnly if magnitude == 0 => return 0x0040_0000,
+            Kind::ExponentOnly => return magnitude << 23,
+            Kind::Fn if magnitude > format.max_finite() => return NAN | sign,
+            Kind::Ieee if magnitude == infinity => return 0x7f80_0000 | sign,
+            Kind::Ieee if magnitude > infinity => return NAN | sign,
+            _ => {}
+        }
+        let exponent = (magnitude >> format.mantissa) as i32;
+        let mantissa = magnitude & ((1 << format.mantissa) - 1);
+        // mantissa (with its hidden bit) times 2^(scale); exact in f32.
+        let (significand, scale) = if exponent == 0 {
+            (mantissa, 1 - format.bias - format.mantissa)
+        } else {
+            (
+                mantissa | (1 << format.mantissa),
+                exponent - format.bias - format.mantissa,
+            )
+        };
+        let power = f32::from_bits(((scale + 127) as u32) << 23);
+        (significand as f32 * power).to_bits() | sign
+    }
+
+    const fn decode_table(format: Format) -> [u32; 256] {
+        let mut table = [0; 256];
+        let mut code = 0;
+        while code < 256 {
+            // A four-bit format ignores the upper half of its byte.
+            let used = if format.exponent + format.mantissa < 7 {
+                code & 15
+            } else {
+                code
+            };
+            table[code] = defined(format, used as u32);
+            code += 1;
+        }
+        table
+    }
+
+    static DECODE: [[u32; 256]; 9] = {
+        let mut tables = [[0; 256]; 9];
+        let mut i = 0;
+        while i < 9 {
+            tables[i] = decode_table(FORMATS[i]);
+            i += 1;
+        }
+        tables
+    };
 
     /// Oracle: the nearest of all decoded values, ties to the even code.
     fn nearest<const F: usize>(x: f32) -> u8 {
@@ -400,6 +444,25 @@ mod tests {
         check_format::<6>();
         check_format::<7>();
         check_format::<8>();
+    }
+
+    #[test]
+    fn every_code_is_decoded_to_the_bits_of_its_value() {
+        fn check<const F: usize>() {
+            for code in 0..=255u8 {
+                let bits = F8::<F>(code).decode().to_bits();
+                assert_eq!(bits, DECODE[F][usize::from(code)], "format {F} code {code}");
+            }
+        }
+        check::<0>();
+        check::<1>();
+        check::<2>();
+        check::<3>();
+        check::<4>();
+        check::<5>();
+        check::<6>();
+        check::<7>();
+        check::<8>();
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! window inside. Out: the byte offset of each window. Promise: nothing is read or written out of order, and every
 //! instruction set gives the same offsets.
 
+use std::mem::MaybeUninit;
+
 use crate::Isa;
 
 /// What is said of a window that begins outside, where such windows are left out.
@@ -11,6 +13,9 @@ pub const OUTSIDE: isize = isize::MIN;
 
 /// Bytes per unit of a component, and the largest one that keeps the window inside: negative where none does.
 pub type Component = (isize, i64);
+
+/// Room for an offset.
+pub type Place = MaybeUninit<isize>;
 
 /// A number that components and offsets are computed in.
 trait Number: Copy + PartialEq {
@@ -90,7 +95,7 @@ pub trait Index: Copy {
     fn words(values: &[Self]) -> Option<&[Self::Word]>;
     /// See [`places`]; not generic, so that this crate has the code.
     #[doc(hidden)]
-    fn places(values: &[Self], components: &[Component], skip: bool, out: &mut [isize]) -> bool;
+    fn places(values: &[Self], components: &[Component], skip: bool, out: &mut [Place]) -> bool;
 }
 
 macro_rules! indices {
@@ -105,7 +110,7 @@ macro_rules! indices {
             fn words(values: &[$t]) -> Option<&[$word]> {
                 $words(values)
             }
-            fn places(values: &[$t], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
+            fn places(values: &[$t], components: &[Component], skip: bool, out: &mut [Place]) -> bool {
                 let kernel = of_tier!(Isa::active(), run::<$t>);
                 // SAFETY: the active instruction set is available.
                 unsafe { kernel(values, components, skip, out) }
@@ -119,23 +124,22 @@ indices! {
     i64: i32, |_| None;
 }
 
-/// Fills `out` with the offsets of as many vectors as it has elements. A component outside is moved to the nearest one
-/// inside, or with `skip` the whole window is [`OUTSIDE`]. Returns whether there is such a component.
+/// The offsets of as many vectors as `out` has room for. A component outside is moved to the nearest one inside, or with
+/// `skip` the whole window is [`OUTSIDE`]. Returns whether there is such a component, too.
 ///
 /// # Panics
 /// If `values` is shorter than the vectors.
-pub fn places<I: Index>(
+pub fn places<'o, I: Index>(
     values: &[I],
     components: &[Component],
     skip: bool,
-    out: &mut [isize],
-) -> bool {
-    I::places(
-        &values[..out.len() * components.len()],
-        components,
-        skip,
-        out,
-    )
+    out: &'o mut [Place],
+) -> (&'o [isize], bool) {
+    let values = &values[..out.len() * components.len()];
+    let has_outside = I::places(values, components, skip, out);
+    // SAFETY: there is a vector for each element, so that all were written.
+    let places = unsafe { std::slice::from_raw_parts(out.as_ptr().cast(), out.len()) };
+    (places, has_outside)
 }
 
 /// The components in 32 bits, if every offset has them.
@@ -179,7 +183,7 @@ fn vectors<const SKIP: bool, const N: usize, I: Copy, P: Number>(
     values: &[I],
     components: [[P; 2]; N],
     number: impl Fn(I) -> P,
-    out: &mut [isize],
+    out: &mut [Place],
 ) -> bool {
     /// Offsets that are computed before any is widened: loops of one type each.
     const AT_ONCE: usize = 64;
@@ -195,7 +199,7 @@ fn vectors<const SKIP: bool, const N: usize, I: Copy, P: Number>(
             outside = outside.or(is_outside);
         }
         for (out, &sum) in out.iter_mut().zip(&sums) {
-            *out = widened::<SKIP, P>(sum);
+            out.write(widened::<SKIP, P>(sum));
         }
     }
     outside != P::ZERO
@@ -205,7 +209,7 @@ fn vectors<const SKIP: bool, const N: usize, I: Copy, P: Number>(
 fn short<const SKIP: bool, const N: usize, I: Index>(
     values: &[I],
     components: &[Component; N],
-    out: &mut [isize],
+    out: &mut [Place],
 ) -> bool {
     if let (Some(words), Some(components)) = (I::words(values), narrow(components)) {
         return vectors::<SKIP, N, I::Word, I::Word>(words, components, |x| x, out);
@@ -218,11 +222,11 @@ fn short<const SKIP: bool, const N: usize, I: Index>(
 fn body<const SKIP: bool, I: Index>(
     values: &[I],
     components: &[Component],
-    out: &mut [isize],
+    out: &mut [Place],
 ) -> bool {
     match components {
         [] => {
-            out.fill(0);
+            out.fill(Place::new(0));
             false
         }
         &[a] => short::<SKIP, 1, I>(values, &[a], out),
@@ -234,7 +238,7 @@ fn body<const SKIP: bool, I: Index>(
                 let parts = values.iter().zip(components);
                 let parts = parts.map(|(x, &(step, limit))| x.wide().place([step as i64, limit]));
                 let [sum, outside] = vector::<SKIP, i64>(parts);
-                *out = widened::<SKIP, i64>(sum);
+                out.write(widened::<SKIP, i64>(sum));
                 any_outside |= outside;
             }
             any_outside != 0
@@ -248,7 +252,7 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            pub unsafe fn run<I: Index>(values: &[I], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
+            pub unsafe fn run<I: Index>(values: &[I], components: &[Component], skip: bool, out: &mut [Place]) -> bool {
                 if skip {
                     body::<true, I>(values, components, out)
                 } else {
@@ -269,8 +273,8 @@ mod tests {
         let width = components.len();
         let n = values.len() / width.max(1);
         for skip in [false, true] {
-            let mut got = vec![7; n];
-            let has_outside = places(values, components, skip, &mut got);
+            let mut room = vec![Place::uninit(); n];
+            let (got, has_outside) = places(values, components, skip, &mut room);
             let is_outside = |k: usize| {
                 let vector = values[k * width..].iter().zip(components);
                 vector

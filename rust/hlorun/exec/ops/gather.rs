@@ -128,7 +128,7 @@ unsafe fn copy_window(nest: &Nest<2>, size: usize, from: *const u8, to: *mut u8)
             if is_dense {
                 hlorun_kernels::copy(from, to, n * size);
             } else {
-                hlorun_kernels::copy_strided(size, &[n], from, &[step_from], to, &[step_to]);
+                hlorun_kernels::copy_row(size, n, from, step_from, to, step_to);
             }
         }
     });

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use hlorun_kernels::places::{self, Component, OUTSIDE};
+use hlorun_kernels::places::{self, Component, OUTSIDE, Place};
 use smallvec::SmallVec;
 
 use super::walk::{Nest, Shared};
@@ -131,17 +131,17 @@ impl Starts {
         }
     }
 
-    /// Fills `out` with how far the components of the windows from `first` on move them, in bytes. A window that begins
-    /// outside is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; returns whether there is one.
-    /// `room` has room for the vectors, should they be converted.
-    fn places(
+    /// How far the components of the windows from `first` on move them, in bytes, in all of `out`. A window that begins outside
+    /// is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; also whether there is one. `room` is for the
+    /// vectors, should they be converted.
+    fn places<'o>(
         &self,
         first: usize,
         components: &[Component],
         skip: bool,
-        room: &mut [i64],
-        out: &mut [isize],
-    ) -> bool {
+        room: &mut SmallVec<[i64; BLOCK]>,
+        out: &'o mut [Place],
+    ) -> (&'o [isize], bool) {
         let (begin, count) = (first * self.width, out.len() * self.width);
         macro_rules! in_place {
             ($pointer:ident: $t:ty) => {{
@@ -165,6 +165,7 @@ impl Starts {
                 ..
             } if count > 0 => in_place!(pointer: u32),
             Values::InPlace { .. } | Values::Known(_) => {
+                room.resize(count, 0);
                 self.read(first..first + out.len(), room);
                 places::places(room, components, skip, out)
             }
@@ -229,13 +230,12 @@ impl Windows {
     fn read<'m, const SKIP: bool>(
         &self,
         windows: Range<usize>,
-        values: &mut [i64],
-        moves: &'m mut [isize],
+        values: &mut SmallVec<[i64; BLOCK]>,
+        moves: &'m mut [Place; BLOCK],
     ) -> (&'m [isize], bool) {
-        let moves = &mut moves[..windows.len()];
-        let (first, components) = (windows.start, &self.components);
-        let has_outside = self.starts.places(first, components, SKIP, values, moves);
-        (moves, has_outside)
+        let (first, moves) = (windows.start, &mut moves[..windows.len()]);
+        self.starts
+            .places(first, &self.components, SKIP, values, moves)
     }
 
     /// Calls `f(placed, first, has_outside)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time,
@@ -247,12 +247,7 @@ impl Windows {
         mut f: impl FnMut(&[isize], isize, bool),
     ) {
         let at_once = self.at_once(&range);
-        let (mut values, mut moves) = (
-            SmallVec::<[i64; BLOCK]>::new(),
-            SmallVec::<[isize; BLOCK]>::new(),
-        );
-        values.resize(at_once * self.starts.width, 0);
-        moves.resize(at_once, 0);
+        let (mut values, mut moves) = (SmallVec::new(), [Place::uninit(); BLOCK]);
         for n in range.clone().step_by(at_once) {
             let end = range.end.min(n + at_once);
             let (moves, has_outside) = self.read::<SKIP>(n..end, &mut values, &mut moves);
@@ -265,13 +260,7 @@ impl Windows {
     #[inline(always)]
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
         let at_once = self.at_once(&range);
-        // Resized in place: `from_elem` makes them elsewhere and then copies their whole inline room.
-        let (mut values, mut moves) = (
-            SmallVec::<[i64; BLOCK]>::new(),
-            SmallVec::<[isize; BLOCK]>::new(),
-        );
-        values.resize(at_once * self.starts.width, 0);
-        moves.resize(at_once, 0);
+        let (mut values, mut moves) = (SmallVec::new(), [Place::uninit(); BLOCK]);
         let mut rows: SmallVec<[[isize; 2]; 8]> = SmallVec::new();
         let (length, [placed, plain]) = self.batches.inner;
         let mut n = range.start;

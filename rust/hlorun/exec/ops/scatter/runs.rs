@@ -215,9 +215,8 @@ enum Kernel {
     /// One element; whether there are so many updates of each that most leave it as it is.
     Maximum(P, bool),
     Minimum(P, bool),
-    /// One element of one byte, or of four.
-    Byte(fn(u8, u8) -> u8),
-    Word(fn(u32, u32) -> u32),
+    /// One element; see [`has_bits`].
+    Bits(BinaryOp, P),
     /// So many elements; whether windows are disjoint.
     Rows(hlorun_kernels::CombineRows, usize, bool),
 }
@@ -252,12 +251,7 @@ fn kernel(
         Shortcut::Binary(BinaryOp::Minimum) if n == 1 && is_wide(ty) => {
             Kernel::Minimum(ty, has_many)
         }
-        Shortcut::Binary(binary) if n == 1 && byte(binary, ty).is_some() => {
-            Kernel::Byte(byte(binary, ty)?)
-        }
-        Shortcut::Binary(binary) if n == 1 && word(binary, ty).is_some() => {
-            Kernel::Word(word(binary, ty)?)
-        }
+        Shortcut::Binary(binary) if n == 1 && has_bits(binary, ty) => Kernel::Bits(binary, ty),
         Shortcut::Binary(_) => rows()?,
     })
 }
@@ -267,24 +261,14 @@ fn is_wide(ty: P) -> bool {
     matches!(ty, P::F32 | P::F64 | P::S32 | P::U32 | P::S64 | P::U64)
 }
 
-/// `binary` of unsigned bytes and truth values.
-fn byte(binary: BinaryOp, ty: P) -> Option<fn(u8, u8) -> u8> {
-    match (binary, ty) {
-        (BinaryOp::Maximum, P::Pred | P::U8) => Some(u8::max),
-        (BinaryOp::Minimum, P::Pred | P::U8) => Some(u8::min),
-        (BinaryOp::Or, P::Pred | P::U8) => Some(|a, b| a | b),
-        (BinaryOp::And, P::Pred | P::U8) => Some(|a, b| a & b),
-        _ => None,
-    }
-}
-
-/// `binary` on the bits of integers of 32 bits.
-fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
-    match (binary, ty) {
-        (BinaryOp::Or, P::U32 | P::S32) => Some(|a, b| a | b),
-        (BinaryOp::And, P::U32 | P::S32) => Some(|a, b| a & b),
-        (BinaryOp::Xor, P::U32 | P::S32) => Some(|a, b| a ^ b),
-        _ => None,
+/// Whether `binary` is one of the operations on the bytes of truth values and unsigned integers, or on the bits of integers
+/// of 32 bits, that elements have code for.
+fn has_bits(binary: BinaryOp, ty: P) -> bool {
+    use BinaryOp::{And, Maximum, Minimum, Or, Xor};
+    match ty {
+        P::Pred | P::U8 => matches!(binary, Maximum | Minimum | Or | And),
+        P::U32 | P::S32 => matches!(binary, Or | And | Xor),
+        _ => false,
     }
 }
 
@@ -298,21 +282,22 @@ unsafe fn each<T: Copy>(
     windows: &Windows,
     all: Range<usize>,
     is_own: impl Fn(isize) -> bool,
-    [target, source]: [Shared; 2],
+    arrays: [Shared; 2],
     change: impl Fn(T, T) -> Option<T>,
 ) {
-    windows.for_each::<true>(all, |to, from| {
-        if is_own(to) {
-            // SAFETY: the caller's promise.
+    let change_all = |[target, source]: [*mut u8; 2], [targets, sources]: [&[isize]; 2]| {
+        for (&to, &from) in targets.iter().zip(sources) {
+            // SAFETY: the caller's promise; places are those of windows and their updates.
             unsafe {
-                let to = target.at(to).cast::<T>();
-                let value = source.at(from).cast::<T>().read_unaligned();
+                let to = target.offset(to).cast::<T>();
+                let value = source.offset(from).cast::<T>().read_unaligned();
                 if let Some(value) = change(to.read_unaligned(), value) {
                     to.write_unaligned(value);
                 }
             }
         }
-    });
+    };
+    rows(change_all, windows, all, is_own, arrays);
 }
 
 impl Kernel {
@@ -392,8 +377,17 @@ impl Kernel {
                 P::S64 => extremes!(i64, many, |old, new| new >= old, i64::min),
                 _ => extremes!(u64, many, |old, new| new >= old, u64::min),
             },
-            Kernel::Byte(combine) => elements!(u8, combine),
-            Kernel::Word(combine) => elements!(u32, combine),
+            Kernel::Bits(binary, P::Pred | P::U8) => match binary {
+                BinaryOp::Maximum => elements!(u8, u8::max),
+                BinaryOp::Minimum => elements!(u8, u8::min),
+                BinaryOp::Or => elements!(u8, |a, b| a | b),
+                _ => elements!(u8, |a, b| a & b),
+            },
+            Kernel::Bits(binary, _) => match binary {
+                BinaryOp::Or => elements!(u32, |a, b| a | b),
+                BinaryOp::And => elements!(u32, |a, b| a & b),
+                _ => elements!(u32, |a, b| a ^ b),
+            },
             Kernel::Rows(kernel, n, is_disjoint) => {
                 let combine = |[to, from]: [*mut u8; 2], places: [&[isize]; 2]| {
                     // SAFETY: the caller's promise; places are those of windows and their updates.

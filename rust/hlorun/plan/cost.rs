@@ -3,6 +3,9 @@
 //! In: how many elements, operations or how much work there is. Out: the way that takes the least time. Promise: what
 //! decides how elements are computed is decided by these numbers, so that they can be measured and changed in one place.
 
+pub mod machine_code;
+pub mod scalar_bytecode;
+
 use super::options::MachineCode;
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, UnaryOp};
@@ -275,78 +278,6 @@ const _: () = assert!(
     reduce::PARALLEL_ELEMENTS <= reduce::PARTIAL,
     "what is reduced as one task is one partial result, so that the first threshold changes no bits"
 );
-
-/// Loops over few elements, interpreted.
-pub mod scalar_bytecode {
-    /// Bytes of scratch that the code of one loop may use.
-    pub const MAX_SCRATCH: usize = 32 << 10;
-    /// Work between two looks at whether the caller wants the run to end: less than a millisecond.
-    pub const FUEL: i64 = 1 << 14;
-    /// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
-    /// what surrounds it.
-    pub const MAX_MOVED: usize = 4 << 10;
-    /// Most elements that lie apart at a place that indices name, and most windows of a gather: each is an operation, and
-    /// what surrounds a step outside of the code costs as much as about a hundred of them.
-    pub const MAX_APART: usize = 128;
-    pub const MAX_GATHERED: i64 = 64;
-    /// Elements of a kernel that are as much work as an operation.
-    pub const ELEMENTS_PER_WORK: usize = 8;
-    /// Most operations that are put together at a time.
-    pub const MAX_PIECE: usize = 24;
-    /// Most elements that are computed one by one rather than by a call of their kernel.
-    pub const MAX_UNROLLED: usize = 4;
-    /// Most operations of one code.
-    pub const MAX_OPS: usize = 1 << 14;
-    /// Most multiplications of a product.
-    pub const MAX_TERMS: usize = 1 << 12;
-    /// Multiplications that are as much work as an operation.
-    pub const TERMS_PER_WORK: usize = 8;
-    /// Most elements that are reduced.
-    pub const MAX_REDUCED: usize = 128;
-    /// Most operations of the reducers of one reduction.
-    pub const MAX_STEPS: usize = 1 << 11;
-    /// Most thunks outside of one code that are prepared for all trips: each keeps its tiles, or keys, of less than half a
-    /// megabyte.
-    pub const MAX_PREPARED: usize = 1 << 8;
-}
-
-/// Machine code of scalar and of vector bytecode.
-pub mod machine_code {
-    use super::MachineCode;
-
-    /// Cycles of interpretation after which vector bytecode becomes machine code: about as many as making it takes.
-    const MIN_VECTOR_WORK: u64 = 1 << 18;
-
-    /// Cycles of interpreted vector bytecode before machine code of it; `None` for never.
-    pub fn vector_work(when: MachineCode) -> Option<u64> {
-        match when {
-            MachineCode::Never => None,
-            MachineCode::WhenBusy => Some(MIN_VECTOR_WORK),
-            MachineCode::AtOnce => Some(0),
-        }
-    }
-
-    /// Work of the interpreter from which on code is made, and how much more for each operation of the
-    /// loop: making code for an operation takes as long as interpreting some hundreds.
-    pub const MIN_WORK: u64 = 1 << 17;
-    pub const WORK_PER_OP: u64 = 1 << 11;
-    /// Work between two looks at whether the run is to end: less than a millisecond.
-    pub const FUEL: i64 = 1 << 17;
-    /// Most elements that code reads and writes one by one: it bounds the time that making it takes.
-    pub const MAX_ELEMENTS: usize = 1 << 16;
-    /// Cells times blocks up to which it is worked out what trips hand on; beyond, all do.
-    pub const MAX_FLOW: usize = 1 << 24;
-    /// Most blocks or elements that an operation computes or copies one by one.
-    pub const MAX_LANES: usize = 32;
-    /// Most moves of a gather or scatter that are instructions: a call computes their places in every trip.
-    pub const MAX_MOVES: usize = 64;
-    /// Most multiplications of a product that are done one by one.
-    pub const MAX_TERMS: usize = 1 << 8;
-    /// Most rows or columns of such a product.
-    pub const MAX_SIDE: usize = 8;
-    /// Elements from which on a kernel's vectors are faster than a call for each.
-    pub const MIN_VECTOR: usize = 4;
-}
 
 /// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
 pub mod reduce {

@@ -20,7 +20,7 @@ use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
 use super::schedule::{
     column_folds, loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
-    shared_loops, small_loop, vector_code,
+    shared_loops, small_loop, vector_machine_code,
 };
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
@@ -224,7 +224,7 @@ fn schedule(
     if options.replicas * options.partitions > 1 {
         replication::products::divide(thunks, &assignment);
     }
-    vector_code::prepare(thunks, options.machine_code);
+    vector_machine_code::prepare(thunks, options.machine_code);
     small_loop::prepare(thunks);
     pipeline.step(scalar_bytecode::NAME, || {
         scalar_bytecode::prepare(thunks, options.machine_code);

@@ -12,4 +12,4 @@ pub mod scalar_bytecode;
 pub mod shared_loops;
 pub mod small_loop;
 pub mod tiles;
-pub mod vector_code;
+pub mod vector_machine_code;

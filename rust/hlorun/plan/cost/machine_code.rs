@@ -1,0 +1,38 @@
+//! When machine code of scalar and of vector bytecode pays, and what bounds it.
+//!
+//! Promise: making code takes about as long as the interpreter has worked until then.
+
+use crate::plan::options::MachineCode;
+
+/// Cycles of interpretation after which vector bytecode becomes machine code: about as many as making it takes.
+const MIN_VECTOR_WORK: u64 = 1 << 18;
+
+/// Cycles of interpreted vector bytecode before machine code of it; `None` for never.
+pub fn vector_work(when: MachineCode) -> Option<u64> {
+    match when {
+        MachineCode::Never => None,
+        MachineCode::WhenBusy => Some(MIN_VECTOR_WORK),
+        MachineCode::AtOnce => Some(0),
+    }
+}
+
+/// Work of the interpreter from which on code is made, and how much more for each operation of the
+/// loop: making code for an operation takes as long as interpreting some hundreds.
+pub const MIN_WORK: u64 = 1 << 17;
+pub const WORK_PER_OP: u64 = 1 << 11;
+/// Work between two looks at whether the run is to end: less than a millisecond.
+pub const FUEL: i64 = 1 << 17;
+/// Most elements that code reads and writes one by one: it bounds the time that making it takes.
+pub const MAX_ELEMENTS: usize = 1 << 16;
+/// Cells times blocks up to which it is worked out what trips hand on; beyond, all do.
+pub const MAX_FLOW: usize = 1 << 24;
+/// Most blocks or elements that an operation computes or copies one by one.
+pub const MAX_LANES: usize = 32;
+/// Most moves of a gather or scatter that are instructions: a call computes their places in every trip.
+pub const MAX_MOVES: usize = 64;
+/// Most multiplications of a product that are done one by one.
+pub const MAX_TERMS: usize = 1 << 8;
+/// Most rows or columns of such a product.
+pub const MAX_SIDE: usize = 8;
+/// Elements from which on a kernel's vectors are faster than a call for each.
+pub const MIN_VECTOR: usize = 4;

@@ -157,5 +157,10 @@ def test_scalar_code_folds_in_the_order_of_thunks(
 
 @pytest.mark.parametrize("kind", ["add", "argmax"])
 def test_columns_are_folded_by_scalar_bytecode(kind: str) -> None:
-    module = hlorun.parse(text_of(kind, (24, 24), (0,), "1,0", is_read=False))
+    module = hlorun.parse(text_of(kind, (20, 24), (0,), "1,0", is_read=False))
     assert "bytecode, 0 thunks outside" in hlorun.compile(module).listing()
+
+
+def test_kernels_outside_choose_among_many_pairs() -> None:
+    module = hlorun.parse(text_of("argmax", (40, 24), (0,), "1,0", is_read=False))
+    assert "bytecode, 0 thunks outside" not in hlorun.compile(module).listing()

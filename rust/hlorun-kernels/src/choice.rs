@@ -95,6 +95,16 @@ pub type Choose = unsafe fn([*mut u8; 2], [*const u8; 2], usize, Choice);
 /// choice selects NaN.
 pub type ChooseRow = unsafe fn([*const u8; 2], usize, [*mut u8; 2], Choice) -> bool;
 
+/// `unsafe fn(pairs, [rows, columns], results, choice)`: chooses down each column, from its result as the left one on, which
+/// what is chosen replaces.
+///
+/// # Safety
+/// As for [`Choose`]: there are `rows * columns` pairs, row by row, and `columns` results, which overlap nothing else.
+pub type ChooseColumns = unsafe fn([*const u8; 2], [usize; 2], [*mut u8; 2], Choice);
+
+/// The kernels for pairs of some types.
+type Kernels = (Choose, ChooseRow, ChooseColumns);
+
 /// Fewest pairs of a row; also the number of its lanes: pair `i` is in lane `i % MIN_ROW`, but for the last chunk.
 pub const MIN_ROW: usize = 32;
 
@@ -128,6 +138,11 @@ impl Choice {
     /// The kernel for rows of such pairs, if there is one.
     pub fn row_kernel(self, value: DType, second: DType) -> Option<ChooseRow> {
         of_tier!(Isa::active(), pick(self, value, second)).map(|kernels| kernels.1)
+    }
+
+    /// The kernel for columns of such pairs, if there is one.
+    pub fn column_kernel(self, value: DType, second: DType) -> Option<ChooseColumns> {
+        of_tier!(Isa::active(), pick(self, value, second)).map(|kernels| kernels.2)
     }
 }
 
@@ -304,6 +319,56 @@ unsafe fn row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
     !(value.is_nan() || value.is_zero() && has_twin())
 }
 
+/// See [`ChooseColumns`].
+#[inline(always)]
+unsafe fn columns<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
+    pairs: [*const u8; 2],
+    [rows, columns]: [usize; 2],
+    to: [*mut u8; 2],
+    choice: Choice,
+) {
+    // SAFETY: the caller's promise.
+    let (values, seconds, results, result_seconds) = unsafe {
+        (
+            std::slice::from_raw_parts(pairs[0].cast::<V>(), rows * columns),
+            std::slice::from_raw_parts(pairs[1].cast::<I>(), rows * columns),
+            std::slice::from_raw_parts_mut(to[0].cast::<V>(), columns),
+            std::slice::from_raw_parts_mut(to[1].cast::<I>(), columns),
+        )
+    };
+    let mut first = 0;
+    // Some columns at a time stay in registers from row to row. The widths are constants, so that the compiler makes each
+    // step vectors.
+    macro_rules! blocks {
+        ($($width:literal)*) => {$(
+            while let (Some(lanes), Some(lane_seconds)) = (
+                results[first..].first_chunk_mut::<$width>(),
+                result_seconds[first..].first_chunk_mut::<$width>(),
+            ) {
+                let mut chosen = (*lanes, *lane_seconds);
+                for row in 0..rows {
+                    let at = row * columns + first;
+                    let (Some(values), Some(seconds)) = (
+                        values[at..].first_chunk::<$width>(),
+                        seconds[at..].first_chunk::<$width>(),
+                    ) else {
+                        break;
+                    };
+                    for lane in 0..$width {
+                        let left = (chosen.0[lane], chosen.1[lane]);
+                        let right = (values[lane], seconds[lane]);
+                        (chosen.0[lane], chosen.1[lane]) =
+                            selected::<V, I, GREATER, LATER>(left, right, choice);
+                    }
+                }
+                (*lanes, *lane_seconds) = chosen;
+                first += $width;
+            }
+        )*};
+    }
+    blocks!(16 4 1);
+}
+
 macro_rules! tier {
     ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
@@ -331,17 +396,31 @@ macro_rules! tier {
                 unsafe { row::<V, I, GREATER, LATER>(pairs, n, to, choice) }
             }
 
-            const fn both<V: Key, I: Key, const GREATER: bool, const LATER: bool>()
-            -> (Choose, ChooseRow) {
-                (run::<V, I, GREATER, LATER>, run_row::<V, I, GREATER, LATER>)
+            $(#[$features])?
+            unsafe fn run_columns<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
+                pairs: [*const u8; 2],
+                sizes: [usize; 2],
+                to: [*mut u8; 2],
+                choice: Choice,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { columns::<V, I, GREATER, LATER>(pairs, sizes, to, choice) }
             }
 
-            const fn of<V: Key, I: Key>(choice: Choice) -> (Choose, ChooseRow) {
+            const fn all<V: Key, I: Key, const GREATER: bool, const LATER: bool>() -> Kernels {
+                (
+                    run::<V, I, GREATER, LATER>,
+                    run_row::<V, I, GREATER, LATER>,
+                    run_columns::<V, I, GREATER, LATER>,
+                )
+            }
+
+            const fn of<V: Key, I: Key>(choice: Choice) -> Kernels {
                 match (choice.greater, choice.later) {
-                    (false, false) => both::<V, I, false, false>(),
-                    (false, true) => both::<V, I, false, true>(),
-                    (true, false) => both::<V, I, true, false>(),
-                    (true, true) => both::<V, I, true, true>(),
+                    (false, false) => all::<V, I, false, false>(),
+                    (false, true) => all::<V, I, false, true>(),
+                    (true, false) => all::<V, I, true, false>(),
+                    (true, true) => all::<V, I, true, true>(),
                 }
             }
 
@@ -349,7 +428,7 @@ macro_rules! tier {
                 choice: Choice,
                 value: DType,
                 second: DType,
-            ) -> Option<(Choose, ChooseRow)> {
+            ) -> Option<Kernels> {
                 Some(match (value, second) {
                     (DType::S8, DType::S32) => of::<i8, i32>(choice),
                     (DType::U8, DType::S32) => of::<u8, i32>(choice),
@@ -374,162 +453,4 @@ macro_rules! tier {
 each_tier!(tier);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[allow(clippy::eq_op)]
-    fn relation<T: PartialOrd>(x: &T, y: &T) -> Relation {
-        match (x != x, y != y) {
-            (true, true) => Relation::BothNan,
-            (true, false) => Relation::LeftNan,
-            (false, true) => Relation::RightNan,
-            _ if x < y => Relation::Less,
-            _ if x > y => Relation::Greater,
-            _ => Relation::Equal,
-        }
-    }
-
-    fn check<V: PartialOrd + Copy, I: PartialOrd + Copy>(
-        (value, second): (DType, DType),
-        make: impl Fn(usize) -> (V, I),
-        bits: impl Fn(V, I) -> (u64, u64),
-    ) {
-        for choice in Choice::all() {
-            let choose = choice.kernel(value, second).unwrap();
-            for n in [0, 1, 5, 16, 67, 200] {
-                let (a, b): (Vec<V>, Vec<I>) = (0..n).map(|i| make(i * 7)).unzip();
-                let (c, d): (Vec<V>, Vec<I>) = (0..n).map(|i| make(i * 5 + 3)).unzip();
-                let (mut x, mut k) = (a.clone(), b.clone());
-                let left = [x.as_mut_ptr().cast::<u8>(), k.as_mut_ptr().cast()];
-                let right = [c.as_ptr().cast::<u8>(), d.as_ptr().cast()];
-                // SAFETY: four vectors of n elements.
-                unsafe { choose(left, right, n, choice) };
-                for at in 0..n {
-                    let relations = (relation(&a[at], &c[at]), relation(&b[at], &d[at]));
-                    let [is_left, is_left_second] = choice.takes_left(relations.0, relations.1);
-                    let want = bits(
-                        if is_left { a[at] } else { c[at] },
-                        if is_left_second { b[at] } else { d[at] },
-                    );
-                    assert_eq!(
-                        bits(x[at], k[at]),
-                        want,
-                        "{value:?} {choice:?} {relations:?}"
-                    );
-                }
-            }
-        }
-    }
-
-    /// Rows of pairs against the same pairs one after the other.
-    fn check_rows<V: PartialOrd + Copy, I: PartialOrd + Copy>(
-        (value, second): (DType, DType),
-        make: impl Fn(usize) -> (V, I),
-        bits: impl Fn(V, I) -> (u64, u64),
-    ) -> usize {
-        let mut decided = 0;
-        for choice in Choice::all().filter(|choice| choice.nan) {
-            let choose = choice.kernel(value, second).unwrap();
-            let choose_row = choice.row_kernel(value, second).unwrap();
-            for (n, start) in [MIN_ROW, 33, 64, 100, 500]
-                .into_iter()
-                .zip([0, 5, 11, 300, 7])
-            {
-                let (values, seconds): (Vec<V>, Vec<I>) = (start..start + n).map(&make).unzip();
-                let (mut x, mut k) = (values[0], seconds[0]);
-                for at in 1..n {
-                    let left = [(&raw mut x).cast::<u8>(), (&raw mut k).cast()];
-                    let right = [
-                        (&raw const values[at]).cast(),
-                        (&raw const seconds[at]).cast(),
-                    ];
-                    // SAFETY: single elements.
-                    unsafe { choose(left, right, 1, choice) };
-                }
-                let (mut y, mut l) = (values[0], seconds[0]);
-                let pairs = [values.as_ptr().cast(), seconds.as_ptr().cast()];
-                let to = [(&raw mut y).cast::<u8>(), (&raw mut l).cast()];
-                // SAFETY: two vectors of n elements, and room for one of each.
-                if unsafe { choose_row(pairs, n, to, choice) } {
-                    assert_eq!(bits(y, l), bits(x, k), "{value:?} {choice:?} {n}");
-                    decided += 1;
-                }
-            }
-        }
-        decided
-    }
-
-    #[test]
-    fn rows_are_chosen_as_their_pairs_are() {
-        let (cases, hash) = (8 * 5, |i: usize| (i * 2_654_435_761) >> 7);
-        let float = |i: usize| (hash(i) % 41) as f32 - 20.0;
-        let pair = |i: usize| (float(i), i as i32);
-        let decided = check_rows((DType::F32, DType::S32), pair, |x, k| {
-            (x.to_bits().into(), k as u64)
-        });
-        assert_eq!(decided, cases);
-        // Of equal values, indices in no order, some of them equal.
-        let pair = |i: usize| ((hash(i) % 7) as i32 - 3, (hash(i) % 29) as i32);
-        let decided = check_rows((DType::S32, DType::S32), pair, |x, k| (x as u64, k as u64));
-        assert_eq!(decided, cases);
-        let bytes = |i: usize| ((hash(i) % 200) as u8, (hash(i) % 3) as i32);
-        let decided = check_rows((DType::U8, DType::S32), bytes, |x, k| (x.into(), k as u64));
-        assert_eq!(decided, cases);
-        let halves = |i: usize| ((hash(i) % 0x7f00) as u16, i as i32);
-        for dtype in [DType::BF16, DType::F16] {
-            check_rows((dtype, DType::S32), halves, |x, k| (x.into(), k as u64));
-        }
-        // Zeros of one sign, of both, and NaN.
-        let bits = |x: f64, k: i64| (x.to_bits(), k as u64);
-        let zeros = |i: usize| (-0.0, i as i64);
-        assert_eq!(check_rows((DType::F64, DType::S64), zeros, bits), cases);
-        let zeros = |i: usize| (if hash(i) % 2 == 0 { 0.0f64 } else { -0.0 }, i as i64);
-        assert_eq!(check_rows((DType::F64, DType::S64), zeros, bits), 0);
-        let nans = |i: usize| {
-            (
-                if hash(i) % 29 == 0 {
-                    f64::NAN
-                } else {
-                    i as f64
-                },
-                i as i64,
-            )
-        };
-        assert!(check_rows((DType::F64, DType::S64), nans, bits) < cases);
-    }
-
-    #[test]
-    fn pairs_are_chosen_as_the_choice_says() {
-        let floats = [
-            1.5,
-            f64::NAN,
-            -0.0,
-            0.0,
-            2.0,
-            f64::INFINITY,
-            1.5,
-            -f64::NAN,
-            -7.0,
-        ];
-        check(
-            (DType::F64, DType::S64),
-            |i| (floats[i % 9], (i * 11 % 4) as i64),
-            |x, k| (x.to_bits(), k as u64),
-        );
-        check(
-            (DType::F32, DType::F32),
-            |i| (floats[i % 9] as f32, floats[i / 3 % 9] as f32),
-            |x, k| (x.to_bits().into(), k.to_bits().into()),
-        );
-        check(
-            (DType::S8, DType::S32),
-            |i| ((i % 5) as i8 - 2, (i * 11 % 4) as i32),
-            |x, k| (x as u64, k as u64),
-        );
-        check(
-            (DType::U32, DType::S32),
-            |i| (((i % 5) as u32) << 29, (i * 11 % 4) as i32),
-            |x, k| (x.into(), k as u64),
-        );
-    }
-}
+mod tests;

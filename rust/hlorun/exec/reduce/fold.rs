@@ -1,16 +1,15 @@
 //! Folds a tile of computed values into accumulators.
 //!
-//! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
-//! belongs to one result is folded into it, a run that spans several results is combined with them
-//! element by element. Short rows are folded by a kernel of their own, or transposed, so that
-//! neighbouring results are lanes; few columns are folded onto themselves, by a general reducer each row
-//! with the next one. A general reducer runs on lanes, each of which takes a stretch of the run, and
-//! lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but
-//! need not be commutative. One that chooses among pairs by a total order takes those of a row in any
-//! order; rows for which that matters, as they come out as NaN or zeros of both signs, are folded again in order.
+//! In: values in the order of the walk. Out: accumulators combined with them. A run of values that belongs to one result is
+//! folded into it, a run that spans several results is combined with them element by element. Short rows are folded by a
+//! kernel of their own, or transposed, so that neighbouring results are lanes; few columns are folded onto themselves, by a
+//! general reducer each row with the next one. A general reducer runs on lanes, each of which takes a stretch of the run,
+//! and lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but need not be
+//! commutative. One that chooses among pairs by a total order takes those of a row in any order, and those of few columns
+//! row by row; rows for which that matters, as they come out as NaN or zeros of both signs, are folded again in order.
 
 use super::columns::Columns;
-use super::job::{Accumulators, Job, writes_in_place};
+use super::job::{Accumulators, Choosing, Job, writes_in_place};
 use super::moves::{Stretches, halve_by, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
@@ -432,7 +431,8 @@ impl Tile {
         }
     }
 
-    /// Runs the reducer on each row of `size` values and the next one, until one row is left.
+    /// Runs the reducer on each row of `size` values and the next one, until one row is left, unless a kernel chooses among
+    /// pairs row by row.
     fn fold_neighbours(
         &mut self,
         job: &Job<'_>,
@@ -441,6 +441,12 @@ impl Tile {
         accumulators: &Accumulators,
     ) {
         let (rows, index) = (run.count / size, run.index);
+        if let Some((own, kernel)) = job.choosing.and_then(Choosing::by_columns) {
+            let pairs = [0, 1].map(|k| self.value(job, k, run.from));
+            let results = [0, 1].map(|k| accumulators.at(k, index));
+            // SAFETY: the tile holds so many pairs; every column has a result of its own.
+            return unsafe { kernel(pairs, [rows, size], results, own) };
+        }
         let sizes = &accumulators.sizes;
         let stage = self.stage.clone();
         let mut left = rows;

@@ -11,7 +11,7 @@ use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{has_total_order, row_lanes};
 use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
 use crate::plan::view::Walk;
-use hlorun_kernels::choice::{Choice, Choose, ChooseRow};
+use hlorun_kernels::choice::{Choice, Choose, ChooseColumns, ChooseRow};
 use smallvec::SmallVec;
 
 /// Addresses of accumulators that tasks use in disjoint parts.
@@ -76,6 +76,8 @@ pub(super) struct Choosing {
     pub(super) pairs: Choose,
     /// Chooses among the pairs of a row, in any order; `None` where the order matters.
     pub(super) row: Option<ChooseRow>,
+    /// Chooses down columns, row by row; `None` as above: other rows are combined with their neighbours first.
+    pub(super) columns: Option<ChooseColumns>,
 }
 
 impl Choosing {
@@ -88,7 +90,13 @@ impl Choosing {
             choice,
             pairs: choice.kernel(value, second)?,
             row: choice.row_kernel(value, second).filter(|_| is_any_order),
+            columns: choice.column_kernel(value, second).filter(|_| is_any_order),
         })
+    }
+
+    /// How columns are chosen, if by a kernel.
+    pub(super) fn by_columns(self) -> Option<(Choice, ChooseColumns)> {
+        Some((self.choice, self.columns?))
     }
 }
 

@@ -27,6 +27,8 @@ pub const MAX_TERMS: usize = 1 << 12;
 pub const TERMS_PER_WORK: usize = 8;
 /// Most elements that are reduced.
 pub const MAX_REDUCED: usize = 128;
+/// Most pairs that a reduction chooses among; beyond, leaving the code for kernels of vectors takes less time.
+pub const MAX_CHOSEN: usize = 512;
 /// Most operations of the reducers of one reduction.
 pub const MAX_STEPS: usize = 1 << 11;
 /// Most thunks outside of one code that are prepared for all trips: each keeps its tiles, or keys, of less than half a

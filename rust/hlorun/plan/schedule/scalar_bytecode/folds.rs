@@ -15,7 +15,7 @@ use super::moves::place;
 use super::steps::SmallCode;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
 use crate::plan::cost::scalar_bytecode::{
-    ELEMENTS_PER_WORK, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED,
+    ELEMENTS_PER_WORK, MAX_CHOSEN, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED,
 };
 use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::elementwise::dtype;
@@ -67,6 +67,9 @@ impl Builder {
     pub(crate) fn reduce(&mut self, reduction: &ReduceThunk) -> Option<()> {
         let sizes = reduction.space.iter().map(|&(size, _)| size);
         let total = usize::try_from(sizes.product::<i64>()).ok()?;
+        if reduction.choice.is_some() && total > MAX_CHOSEN {
+            return None;
+        }
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
         let results = kept.map(|&(size, _)| size as usize).product();
         let is_short = (1..=MAX_REDUCED).contains(&total) && is_in_order(reduction, results);

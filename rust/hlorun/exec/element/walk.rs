@@ -318,27 +318,59 @@ unsafe fn gather_blocks<T: Copy>(
 ) {
     let inner = &walk[walk.len() - depth..];
     let size: usize = inner.iter().map(|&(times, _)| times as usize).product();
-    let mut offsets = [0isize; MAX_LISTED];
-    for (at, offset) in offsets[..size].iter_mut().enumerate() {
-        *offset = offset_in(inner, at as i64) as isize;
+    // Contiguous rows are copied by words: the first and the last of each, which may share bytes.
+    let (row, is_dense) = walk
+        .last()
+        .map_or((1, false), |&(n, stride)| (n as usize, stride == 1));
+    let bytes = if is_dense { row * size_of::<T>() } else { 0 };
+    // SAFETY: the caller's promise; a row has one word at least and two at most.
+    unsafe {
+        match bytes {
+            4..8 => by_words::<T, u32>((walk, depth, size, row), base, start, n, out),
+            8..16 => by_words::<T, u64>((walk, depth, size, row), base, start, n, out),
+            16.. => by_words::<T, [u64; 2]>((walk, depth, size, row), base, start, n, out),
+            _ => by_words::<T, T>((walk, depth, size, 1), base, start, n, out),
+        }
+    }
+}
+
+/// The same by words of `W`: rows of `row` elements are copied by their first and their last word.
+///
+/// # Safety
+/// As for that; a row has the bytes of one word at least, and of two at most.
+unsafe fn by_words<T: Copy, W: Copy>(
+    (walk, depth, size, row): (&Walk, usize, usize, usize),
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let inner = &walk[walk.len() - depth..];
+    let unit = size_of::<T>() as isize;
+    let back = (row * size_of::<T>() - size_of::<W>()) as isize;
+    let ends = if back == 0 { 1 } else { 2 };
+    // Bytes from the beginning of a block to a word, in the array and in the output.
+    let mut words = [[0isize; 2]; 2 * MAX_LISTED];
+    let count = size / row * ends;
+    for (at, word) in words[..count].iter_mut().enumerate() {
+        let first = at / ends * row;
+        let behind = (at % ends) as isize * back;
+        let from = offset_in(inner, first as i64) as isize * unit;
+        *word = [from + behind, first as isize * unit + behind];
     }
     // SAFETY: the caller's promise.
     unsafe {
-        gather_whole(
-            (walk, depth, size),
-            base,
-            start,
-            n,
-            out,
-            |from, step, count, to| {
-                for block in 0..count {
-                    let (from, to) = (from.offset(block as isize * step), to.add(block * size));
-                    for (i, &offset) in offsets[..size].iter().enumerate() {
-                        to.add(i).write(from.offset(offset).read_unaligned());
-                    }
+        let block = (walk, depth, size);
+        gather_whole(block, base, start, n, out, |from, step, blocks, to| {
+            for block in 0..blocks {
+                let from = from.offset(block as isize * step).cast::<u8>();
+                let to = to.add(block * size).cast::<u8>();
+                for &[f, t] in &words[..count] {
+                    let word = from.offset(f).cast::<W>().read_unaligned();
+                    to.offset(t).cast::<W>().write_unaligned(word);
                 }
-            },
-        );
+            }
+        });
     }
 }
 
@@ -460,139 +492,4 @@ pub unsafe fn scatter(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_split_at_both_ends() {
-        let walk: Walk = Walk::from_slice(&[(3, 10), (4, 1)]);
-        let mut seen = Vec::new();
-        pieces(&walk, 2, 7, |offset, stride, done, count| {
-            seen.push((offset, stride, done, count));
-        });
-        assert_eq!(seen, vec![(2, 1, 0, 2), (10, 1, 2, 4), (20, 1, 6, 1)]);
-    }
-
-    #[test]
-    fn runs_end_with_their_row() {
-        let walk: Walk = Walk::from_slice(&[(3, 10), (2, 0), (4, 1)]);
-        assert_eq!(run_at(&walk, 0, 4), Some(0));
-        assert_eq!(run_at(&walk, 5, 3), Some(1));
-        assert_eq!(run_at(&walk, 17, 2), Some(21));
-        assert_eq!(run_at(&walk, 5, 4), None);
-        assert_eq!(run_at(&Walk::from_slice(&[(4, 2)]), 0, 2), None);
-        assert_eq!(rest_of_run(4, 5), 3);
-    }
-
-    /// Compares parts of a walk, as `gather(base, start, n, out)` copies them, with its offsets.
-    fn check(walk: &Walk, gather: impl Fn(*const u32, usize, usize, *mut u32)) {
-        let data: Vec<u32> = (0..9000).collect();
-        let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
-        for start in [0, 1, 5, 7, 10, 23, 37, total - 2] {
-            for n in [0, 1, 3, 9, 30, 64, 100, total].map(|n| n.min(total - start)) {
-                let mut out = vec![0u32; n];
-                gather(data.as_ptr(), start, n, out.as_mut_ptr());
-                let expected = (start..start + n).map(|at| offset_in(walk, at as i64) as u32);
-                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
-            }
-        }
-    }
-
-    #[test]
-    fn repeated_rows_are_those_of_the_walk() {
-        let walk: Walk = Walk::from_slice(&[(4, 3), (12, 0), (3, 1)]);
-        assert_eq!(repeated_row(&walk, 4, 5000), Some((3, 12)));
-        let longer: Walk = Walk::from_slice(&[(4, 40), (9, 0), (40, 1)]);
-        assert_eq!(repeated_row(&longer, 4, 500), Some((40, 9)));
-        assert_eq!(repeated_row(&longer, 4, 1440), None);
-        for (walk, row) in [(&walk, (3, 12)), (&longer, (40, 9))] {
-            check(walk, |base, start, n, out| {
-                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-                unsafe { gather_repeated(walk, row, base, start, n, out) }
-            });
-        }
-    }
-
-    #[test]
-    fn short_rows_are_those_of_the_walk() {
-        for walk in [
-            [(3, 40), (20, 1), (2, 0)],
-            [(3, 100), (20, 5), (3, 1)],
-            [(2, 1), (17, 4), (4, 2)],
-            [(2, 40), (40, 1), (7, 0)],
-            [(2, 3), (20, 7), (9, 0)],
-        ] {
-            let walk: Walk = Walk::from_slice(&walk);
-            check(&walk, |base, start, n, out| {
-                // SAFETY: as above.
-                unsafe { gather(&walk, 4, base.cast(), start, n, out.cast()) }
-            });
-        }
-    }
-
-    #[test]
-    fn blocks_of_short_rows_are_those_of_the_walk() {
-        for (walk, depth) in [
-            (vec![(30, 2), (5, 0), (2, 1)], Some(2)),
-            (vec![(3, 900), (30, 7), (5, 0)], Some(1)),
-            (vec![(9, 1), (5, 40), (6, 3)], Some(2)),
-            (vec![(7, 100), (3, 10), (4, 2), (5, 0)], Some(3)),
-            (vec![(2, 60), (4, 1), (3, 5), (2, 7)], Some(4)),
-            (vec![(30, 8), (8, 1)], None),
-        ] {
-            let walk: Walk = Walk::from_slice(&walk);
-            assert_eq!(listed_block(&walk, 4), depth);
-            check(&walk, |base, start, n, out| {
-                // SAFETY: as above.
-                unsafe { gather_blocks((&walk, depth.unwrap_or(1)), base, start, n, out) }
-            });
-        }
-    }
-
-    #[test]
-    fn rows_of_cache_lines_are_those_of_the_walk() {
-        for walk in [
-            [(3, 1), (7, 0), (60, 1)],
-            [(2, 70), (11, 5), (60, 0)],
-            [(4, 300), (3, 61), (8, 1)],
-        ] {
-            let walk: Walk = Walk::from_slice(&walk);
-            let rows = line_rows(&walk, 4).expect("rows of cache lines");
-            check(&walk, |base, start, n, out| {
-                // SAFETY: as above.
-                unsafe { gather_line_rows(&walk, rows, base, start, n, out) }
-            });
-        }
-        assert!(line_rows(&Walk::from_slice(&[(4, 9), (60, 2)]), 4).is_none());
-        assert!(line_rows(&Walk::from_slice(&[(4, 9), (6000, 1)]), 4).is_none());
-    }
-
-    #[test]
-    fn gather_and_scatter_are_inverse() {
-        let data: Vec<u32> = (0..24).collect();
-        let walk: Walk = Walk::from_slice(&[(4, 1), (6, 4)]);
-        let mut out = vec![0u32; 24];
-        let mut back = vec![0u32; 24];
-        // SAFETY: the walk covers exactly the 24 elements.
-        unsafe {
-            gather(
-                &walk,
-                4,
-                data.as_ptr().cast(),
-                0,
-                24,
-                out.as_mut_ptr().cast(),
-            );
-            scatter(
-                &walk,
-                4,
-                back.as_mut_ptr().cast(),
-                0,
-                24,
-                out.as_ptr().cast(),
-            );
-        }
-        assert_eq!(out[..6], [0, 4, 8, 12, 16, 20]);
-        assert_eq!(back, data);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Selects one of two pairs, element by element: the reducer of `argmax`, `argmin` and similar reductions.
 //!
 //! In: left and right pairs of a value and a second element, such as its index. Out: the selected pairs, in the place of
-//! the left ones; or the one pair that is selected among those of a row. Promise: elements keep their bits.
+//! the left ones; or the one pair that is selected among those of a row, or of each column. Promise: elements keep their bits.
 
 use crate::low_float::{Bf16, F16, LowFloat};
 use crate::{CompareDirection, DType, Isa};
@@ -95,8 +95,8 @@ pub type Choose = unsafe fn([*mut u8; 2], [*const u8; 2], usize, Choice);
 /// choice selects NaN.
 pub type ChooseRow = unsafe fn([*const u8; 2], usize, [*mut u8; 2], Choice) -> bool;
 
-/// `unsafe fn(pairs, [rows, columns], results, choice)`: chooses down each column, from its result as the left one on, which
-/// what is chosen replaces.
+/// `unsafe fn(pairs, [rows, columns], results, choice)`: chooses among the result of each column, which is the first left
+/// one, and its pairs from the first row on. What is chosen replaces the result.
 ///
 /// # Safety
 /// As for [`Choose`]: there are `rows * columns` pairs, row by row, and `columns` results, which overlap nothing else.

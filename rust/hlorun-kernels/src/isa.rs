@@ -74,8 +74,8 @@ impl Isa {
     }
 }
 
-/// Whether products that underflow take this CPU a hundred times as long as others: those of Intel trap to microcode. It
-/// decides between ways to the same bits.
+/// Whether products that underflow take this CPU a hundred times as long as others: Intel's CPUs compute them by microcode.
+/// It decides between ways to the same bits.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_slow_subnormals() -> bool {
     static IS_INTEL: LazyLock<bool> = LazyLock::new(|| {

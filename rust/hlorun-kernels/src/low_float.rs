@@ -204,7 +204,7 @@ impl Format {
         let sign = (bits >> 31) * self.sign_bit();
         let m = bits & 0x7fff_ffff;
         let dropped = (23 - self.mantissa) as u32;
-        // A number of exponent zero here: adding a power of two aligns the result's last bit with that of `f32`.
+        // Where the result is subnormal, adding a power of two aligns its last bit with that of an `f32`.
         let aligned = (151 - self.bias - self.mantissa) as u32 * EXPONENT_ONE;
         let subnormal = (f32::from_bits(m) + f32::from_bits(aligned)).to_bits() - aligned;
         let rounded = (m + (1 << (dropped - 1)) - 1 + ((m >> dropped) & 1)) >> dropped;
@@ -230,7 +230,7 @@ impl Format {
         (code | sign) as u8
     }
 
-    /// The nearest power of two, of a tie the larger one; the code of zero is that of the smallest.
+    /// The nearest power of two, of a tie the larger one; code 0 stands for the smallest.
     #[inline(always)]
     fn encode_exponent(self, x: f32) -> u8 {
         const NAN: u8 = 0xff;

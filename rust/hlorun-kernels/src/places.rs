@@ -84,7 +84,8 @@ macro_rules! words {
 words!(i32 u32);
 
 /// The type of an index: `i32`, `u32` or `i64`.
-pub trait Index: Copy {
+#[expect(private_bounds, reason = "only this module may say what was written")]
+pub trait Index: Number {
     /// Numbers of 32 bits.
     #[doc(hidden)]
     type Word: Word;

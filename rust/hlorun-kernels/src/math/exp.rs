@@ -14,10 +14,11 @@ use crate::elementwise::Tier;
 pub(crate) const LEAST: f32 = -104.0;
 /// Keeps `2^n` in range: n is at most 128. e^x is infinite from 88.73 on.
 pub(crate) const MOST: f32 = 89.0;
-/// e^x is a normal number from here on.
+/// e^x is not subnormal from here on.
 #[cfg(target_arch = "x86_64")]
 const NORMAL: f32 = -87.0;
 /// One more in the exponent of an `f32`.
+#[cfg(target_arch = "x86_64")]
 pub(crate) const EXPONENT_ONE: i32 = 1 << 23;
 
 /// The numbers of the formula, for what writes it in instructions.
@@ -178,7 +179,7 @@ mod avx512 {
         }
     }
 
-    /// The first lane of a vector's.
+    /// [`Lanes::scaled_apart`] of vectors that have the same number in every lane.
     ///
     /// # Safety
     /// The CPU has AVX-512F.
@@ -207,7 +208,7 @@ mod avx512 {
         }
     }
 
-    /// Whether e^x of any lane may not be a normal number.
+    /// Whether e^x of any lane may be subnormal.
     #[inline(always)]
     unsafe fn underflows(x: __m512) -> bool {
         // SAFETY: the caller's promise.

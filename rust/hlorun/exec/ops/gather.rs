@@ -103,6 +103,13 @@ impl PreparedGather {
             return;
         }
         let bytes = nest.rows() * nest.inner.0 * size;
+        if nest.rows() == 1 {
+            split(environment, count, GRAIN / (bytes + FINDING), &|range| {
+                // SAFETY: as above.
+                unsafe { apart(windows, range, size, nest.inner, source, target) };
+            });
+            return;
+        }
         split(environment, count, GRAIN / (bytes + FINDING), &|range| {
             windows.for_each::<false>(range, |from, to| {
                 // SAFETY: as above.
@@ -110,6 +117,28 @@ impl PreparedGather {
             });
         });
     }
+}
+
+/// Copies the windows `range` of `n` elements each, which lie `to` and `from` bytes apart.
+///
+/// # Safety
+///
+/// Windows lie inside both arrays, and those of the target are disjoint; `size` is that of an element.
+unsafe fn apart(
+    windows: &Windows,
+    range: std::ops::Range<usize>,
+    size: usize,
+    (n, [step_to, step_from]): (usize, [isize; 2]),
+    source: Shared,
+    target: Shared,
+) {
+    by_size!(size, T => windows.for_each::<false>(range, |from, to| {
+        for at in 0..n as isize {
+            let (from, to) = (source.at(from + at * step_from), target.at(to + at * step_to));
+            // SAFETY: by the caller's promise.
+            unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) };
+        }
+    }));
 }
 
 /// Copies one window of elements of `size` bytes.

@@ -132,8 +132,8 @@ impl Starts {
     }
 
     /// How far the components of the windows from `first` on move them, in bytes, in all of `out`. A window that begins outside
-    /// is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; also whether there is one. `room` is for the
-    /// vectors, should they be converted.
+    /// is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; also whether any window begins outside. `room` is
+    /// for the vectors, should they be converted.
     fn places<'o>(
         &self,
         first: usize,

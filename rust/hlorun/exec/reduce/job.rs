@@ -76,7 +76,7 @@ pub(super) struct Choosing {
     pub(super) pairs: Choose,
     /// Chooses among the pairs of a row, in any order; `None` where the order matters.
     pub(super) row: Option<ChooseRow>,
-    /// Chooses down columns, row by row; `None` as above: other rows are combined with their neighbours first.
+    /// Chooses down columns, row by row; `None` where the order matters: then rows are combined with their neighbours first.
     pub(super) columns: Option<ChooseColumns>,
 }
 

@@ -27,7 +27,8 @@ pub const MAX_TERMS: usize = 1 << 12;
 pub const TERMS_PER_WORK: usize = 8;
 /// Most elements that are reduced.
 pub const MAX_REDUCED: usize = 128;
-/// Most pairs that a reduction chooses among; beyond, leaving the code for kernels of vectors takes less time.
+/// Most pairs that a reduction chooses among, where kernels of vectors can, too; beyond, leaving the code for these takes less
+/// time.
 pub const MAX_CHOSEN: usize = 512;
 /// Most operations of the reducers of one reduction.
 pub const MAX_STEPS: usize = 1 << 11;

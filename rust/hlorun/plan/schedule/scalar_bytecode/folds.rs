@@ -67,7 +67,7 @@ impl Builder {
     pub(crate) fn reduce(&mut self, reduction: &ReduceThunk) -> Option<()> {
         let sizes = reduction.space.iter().map(|&(size, _)| size);
         let total = usize::try_from(sizes.product::<i64>()).ok()?;
-        if reduction.choice.is_some() && total > MAX_CHOSEN {
+        if total > MAX_CHOSEN && is_chosen_by_kernel(reduction) {
             return None;
         }
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
@@ -420,6 +420,13 @@ pub fn has_total_order(reduction: &ReduceThunk) -> bool {
     let is_kept = |choice: Choice| choice.nan || is_integral(0);
     let choice = reduction.choice;
     choice.is_some_and(|choice| is_kept(choice) && is_integral(1))
+}
+
+/// Whether kernels choose among the pairs of rows and of columns.
+fn is_chosen_by_kernel(reduction: &ReduceThunk) -> bool {
+    let ty = |k: usize| dtype(reduction.outputs.get(k)?.element_type);
+    let kernel = || reduction.choice?.column_kernel(ty(0)?, ty(1)?);
+    has_total_order(reduction) && kernel().is_some()
 }
 
 /// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.

@@ -5,6 +5,7 @@
 //! ([`crate::element::Wide::odd32`]), which keeps the second rounding exact.
 
 use crate::element::{Elem, Wide, elem};
+use crate::math::exp::EXPONENT_ONE;
 
 /// A float narrower than `f32`.
 pub trait LowFloat: Elem {
@@ -283,9 +284,6 @@ impl Format {
         f32::from_bits(bits | sign)
     }
 }
-
-/// One more in the exponent of an `f32`.
-const EXPONENT_ONE: u32 = 1 << 23;
 
 impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
     #[inline(always)]

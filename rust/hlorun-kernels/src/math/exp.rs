@@ -18,8 +18,7 @@ pub(crate) const MOST: f32 = 89.0;
 #[cfg(target_arch = "x86_64")]
 const NORMAL: f32 = -87.0;
 /// One more in the exponent of an `f32`.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const EXPONENT_ONE: i32 = 1 << 23;
+pub(crate) const EXPONENT_ONE: u32 = 1 << 23;
 
 /// The numbers of the formula, for what writes it in instructions.
 #[cfg(target_arch = "x86_64")]
@@ -169,7 +168,7 @@ mod avx512 {
             fn scaled_apart(self, whole: Self, shifted: Self) -> Self {
                 // The bits of `ROUND` are all shifted out.
                 let above = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
-                let bits = _mm512_sub_epi32(_mm512_set1_epi32(EXPONENT_ONE), above);
+                let bits = _mm512_sub_epi32(_mm512_set1_epi32(EXPONENT_ONE as i32), above);
                 let power = _mm512_castsi512_ps(bits);
                 let is_normal = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(self, power);
                 let sum = _mm512_castps_si512(_mm512_add_ps(self, power));

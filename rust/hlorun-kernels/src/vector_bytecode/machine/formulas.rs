@@ -64,7 +64,7 @@ impl Builder<'_> {
 
     /// `y * 2^whole` without a product that underflows; see [`crate::math::exp`].
     fn scaled_apart(&mut self, y: Value, whole: Value, shifted: Value) -> Value {
-        let (one, by) = (self.constant(exp::EXPONENT_ONE as u64), self.constant(23));
+        let (one, by) = (self.constant(exp::EXPONENT_ONE.into()), self.constant(23));
         let above = self.two(Mnemonic::ShiftLeft, shifted, by);
         let power = self.two(Mnemonic::IntSubtract, one, above);
         let is_normal = self.make_mask(Mnemonic::Compare, y, power, predicate::NOT_LESS);

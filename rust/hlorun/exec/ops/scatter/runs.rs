@@ -3,7 +3,7 @@
 //! Threads share them by the places they go to: each finds all windows, and combines those of its own part of the
 //! operand.
 
-use std::ops::Range;
+use std::ops::{BitAnd, BitOr, BitXor, Range};
 
 use smallvec::SmallVec;
 
@@ -300,6 +300,39 @@ unsafe fn each<T: Copy>(
     rows(change_all, windows, all, is_own, arrays);
 }
 
+/// Combines windows of one element by an operation that [`has_bits`].
+///
+/// # Safety
+///
+/// As for [`Kernel::run`].
+unsafe fn bits(
+    (binary, ty): (BinaryOp, P),
+    windows: &Windows,
+    all: Range<usize>,
+    is_own: impl Fn(isize) -> bool,
+    arrays: [Shared; 2],
+) {
+    macro_rules! elements {
+        ($t:ty, $f:expr) => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                each(windows, all, is_own, arrays, |old: $t, new: $t| {
+                    Some($f(old, new))
+                })
+            }
+        };
+    }
+    match (ty, binary) {
+        (P::Pred | P::U8, BinaryOp::Maximum) => elements!(u8, u8::max),
+        (P::Pred | P::U8, BinaryOp::Minimum) => elements!(u8, u8::min),
+        (P::Pred | P::U8, BinaryOp::Or) => elements!(u8, u8::bitor),
+        (P::Pred | P::U8, _) => elements!(u8, u8::bitand),
+        (_, BinaryOp::Or) => elements!(u32, u32::bitor),
+        (_, BinaryOp::And) => elements!(u32, u32::bitand),
+        _ => elements!(u32, u32::bitxor),
+    }
+}
+
 impl Kernel {
     /// Combines those of `count` windows whose places are `is_own`.
     ///
@@ -377,17 +410,10 @@ impl Kernel {
                 P::S64 => extremes!(i64, many, |old, new| new >= old, i64::min),
                 _ => extremes!(u64, many, |old, new| new >= old, u64::min),
             },
-            Kernel::Bits(binary, P::Pred | P::U8) => match binary {
-                BinaryOp::Maximum => elements!(u8, u8::max),
-                BinaryOp::Minimum => elements!(u8, u8::min),
-                BinaryOp::Or => elements!(u8, |a, b| a | b),
-                _ => elements!(u8, |a, b| a & b),
-            },
-            Kernel::Bits(binary, _) => match binary {
-                BinaryOp::Or => elements!(u32, |a, b| a | b),
-                BinaryOp::And => elements!(u32, |a, b| a & b),
-                _ => elements!(u32, |a, b| a ^ b),
-            },
+            Kernel::Bits(binary, ty) => {
+                // SAFETY: as above.
+                unsafe { bits((binary, ty), windows, all, is_own, [target, source]) }
+            }
             Kernel::Rows(kernel, n, is_disjoint) => {
                 let combine = |[to, from]: [*mut u8; 2], places: [&[isize]; 2]| {
                     // SAFETY: the caller's promise; places are those of windows and their updates.

@@ -4,8 +4,8 @@
 //! results repeats in every fusion what the results have in common. Members of a group have the same rows, so that steps
 //! which two of them have in common are computed once; this is a part of `row-tiling`. Outside of groups, a loop that
 //! reads, element by element, what an earlier one writes or reads joins that one: memory is read once, and threads wait
-//! for each other once. Steps are the same when the same kernel reads the same elements. Results stay the same to the
-//! bit.
+//! for each other once. The two may write parts of one array, as those of a concatenation, that share no element. Steps
+//! are the same when the same kernel reads the same elements. Results stay the same to the bit.
 
 use rustc_hash::FxHashMap;
 
@@ -140,10 +140,13 @@ impl Neighbours<'_> {
             }
             LoadKind::Iota => true,
         });
-        let is_apart = b.stores.iter().all(|store| {
-            let is_free = !a.reads(store.view.slice.allocation) && !is_written(store.view.slice);
-            is_free && keeps_indices(&store.view)
-        });
+        let is_free = |store: &Store| {
+            let mut written = a.stores.iter();
+            !a.reads(store.view.slice.allocation)
+                && written.all(|other| store.view.is_apart_from(&other.view))
+                && keeps_indices(&store.view)
+        };
+        let is_apart = b.stores.iter().all(is_free);
         if !faults::holds(Fault::JoinsDependentLoops, in_order) || !is_apart {
             return None;
         }
@@ -315,7 +318,7 @@ struct Merge {
     loads: Vec<Load>,
     stores: Vec<Store>,
     results: Vec<Register>,
-    /// Dense loads of what the loop already reads or computes.
+    /// Loads, of more than one element, of what the loop already reads or computes.
     shared_loads: usize,
     has_vector_bytecode: bool,
 }
@@ -333,7 +336,7 @@ impl Merge {
                 _ => false,
             };
             if is_same && known.walk == load.walk {
-                self.shared_loads += usize::from(known.is_dense);
+                self.shared_loads += usize::from(!known.is_constant());
                 return known.register;
             }
         }

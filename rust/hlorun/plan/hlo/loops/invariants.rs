@@ -5,12 +5,11 @@
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
 //! Elementwise instructions and movements stay, because they are fused into their readers, unless they make several
-//! operations or a transcendental function of as many elements ([`MIN_OPERATIONS`]), up to [`MAX_READ_AGAIN`], or are
-//! broadcasts that repeat elements in a row, up to [`MAX_BROADCAST`]. A product, a
-//! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
-//! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
-//! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
-//! have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
+//! operations, a division or a transcendental function of as many elements ([`MIN_OPERATIONS`]), up to
+//! [`MAX_READ_AGAIN`], or are broadcasts that repeat elements in a row, up to [`MAX_BROADCAST`]. A product, a gather or
+//! another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and concatenations that it reads are
+//! moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls stay, because they may not end or may fail, and
+//! the loop may have no trip at all. Where it is not known to have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -183,7 +182,7 @@ fn wanted(
 }
 
 /// Invariant elementwise instructions that make at least [`MIN_OPERATIONS`] operations on as many elements, or a
-/// transcendental function of one of them; and permutations of these.
+/// division or a transcendental function of one of them; and permutations of these.
 fn costly(
     module: &HloModule,
     body: &[InstructionId],
@@ -197,7 +196,7 @@ fn costly(
         let is_arithmetic = opcode.class() == OpClass::Convert
             || opcode.class() == OpClass::Compare
             || is_arithmetic_or_concatenation(module, id);
-        let own = match opcode.is_transcendental() {
+        let own = match opcode.is_transcendental() || divides(opcode) {
             true => MIN_OPERATIONS,
             false => usize::from(is_arithmetic),
         };
@@ -216,6 +215,11 @@ fn costly(
     }
     operations.retain(|_, operations| *operations >= MIN_OPERATIONS);
     operations.into_keys().collect()
+}
+
+/// Whether it takes the CPU's divider, which is as slow as a transcendental function.
+fn divides(opcode: HloOpcode) -> bool {
+    matches!(opcode, HloOpcode::Divide | HloOpcode::Remainder)
 }
 
 /// What costs more than to read its result.

@@ -34,7 +34,7 @@ impl<'m> Lowering<'m> {
         collect_leaves(&initial, &mut sources);
         let in_place = self.state_in_place(body, &initial);
         let mut state = Vec::new();
-        let value = self.state(instruction, &sources, &in_place, &mut state)?;
+        let value = self.state(instruction, body, (&sources, &in_place), &mut state)?;
         if sources.len() != state.len() {
             return Err(unsupported(
                 instruction,
@@ -81,35 +81,36 @@ impl<'m> Lowering<'m> {
     }
 
     /// The state of a loop: buffers of its own, or the initial value itself where that stays in place and
-    /// lies as a buffer of its own would.
+    /// lies as a buffer of its own would. Buffers are laid out as the parameter of the body is, which may
+    /// differ from the loop's own shape: every trip reads them.
     fn state(
         &mut self,
         instruction: InstructionRef<'m>,
-        sources: &[ArrayView],
-        in_place: &[bool],
+        body: ComputationId,
+        (sources, in_place): (&[ArrayView], &[bool]),
         state: &mut Vec<ArrayView>,
     ) -> Result<Value> {
-        self.check_tuple(instruction, instruction.shape_id())?;
-        self.value_of(
-            instruction,
-            instruction.shape_id(),
-            "values",
-            &mut |own, array| {
-                let (at, order) = (state.len(), major_to_minor(array));
-                let view = match sources.get(at) {
-                    Some(source)
-                        if in_place.get(at) == Some(&true)
-                            && *source == ArrayView::of_shape(source.slice, array)
-                            && source.slice.size == super::dense_size(instruction, array)? =>
-                    {
-                        source.clone()
-                    }
-                    _ => own.allocate(instruction, array.element_type, &array.dims, &order)?,
-                };
-                state.push(view.clone());
-                Ok(view)
-            },
-        )
+        let parameters = &self.module.computation(body).parameters;
+        let shape = match parameters.first() {
+            Some(&parameter) => self.module.instruction(parameter).shape_id(),
+            None => instruction.shape_id(),
+        };
+        self.check_tuple(instruction, shape)?;
+        self.value_of(instruction, shape, "values", &mut |own, array| {
+            let (at, order) = (state.len(), major_to_minor(array));
+            let view = match sources.get(at) {
+                Some(source)
+                    if in_place.get(at) == Some(&true)
+                        && *source == ArrayView::of_shape(source.slice, array)
+                        && source.slice.size == super::dense_size(instruction, array)? =>
+                {
+                    source.clone()
+                }
+                _ => own.allocate(instruction, array.element_type, &array.dims, &order)?,
+            };
+            state.push(view.clone());
+            Ok(view)
+        })
     }
 
     /// Copies the results of a body into the state. Results that live in the state themselves, as

@@ -249,38 +249,56 @@ fn line_rows(walk: &Walk, size: usize) -> Option<LineRows> {
     )
 }
 
-/// [`gather`] of blocks, each of which is all `size` elements of the `depth` inner dimensions.
-/// `write(from, step, count, to)` copies `count` blocks that lie `step` elements apart. Parts of a block at either end
-/// are copied piece by piece.
+/// Elements `start..start + n` of a walk in blocks, each of which is all `size` elements of the `depth` inner dimensions:
+/// `whole(offset, step, count, done)` for `count` blocks that lie `step` elements apart, after `done` other elements, and
+/// `part(start, n, done)` for the elements of a block at either end.
+#[inline(always)]
+fn for_blocks(
+    (walk, depth, size): (&Walk, usize, usize),
+    start: usize,
+    n: usize,
+    part: impl Fn(usize, usize, usize),
+    whole: impl Fn(isize, isize, usize, usize),
+) {
+    let outer = &walk[..walk.len() - depth];
+    let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
+    let (times, step) = (times as usize, step as isize);
+    let mut done = (start.next_multiple_of(size) - start).min(n);
+    part(start, done, 0);
+    while n - done >= size {
+        let at = (start + done) / size;
+        let first = at % times;
+        let count = (times - first).min((n - done) / size);
+        let offset = offset_in(outer, (at / times) as i64) as isize;
+        whole(offset + first as isize * step, step, count, done);
+        done += count * size;
+    }
+    part(start + done, n - done, done);
+}
+
+/// [`gather`] of [blocks](for_blocks): `write(from, step, count, to)` copies `count` blocks that lie `step` elements apart.
+/// Parts of a block are copied piece by piece.
 ///
 /// # Safety
 /// As for [`gather`]; `write` reads and writes the elements of its blocks alone.
 #[inline(always)]
 unsafe fn gather_whole<T: Copy>(
-    (walk, depth, size): (&Walk, usize, usize),
+    blocks: (&Walk, usize, usize),
     base: *const T,
     start: usize,
     n: usize,
     out: *mut T,
     write: impl Fn(*const T, isize, usize, *mut T),
 ) {
-    let outer = &walk[..walk.len() - depth];
-    let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
-    let (times, step) = (times as usize, step as isize);
-    let mut done = (start.next_multiple_of(size) - start).min(n);
     // SAFETY: the caller's promise; blocks lie inside the walk and the output.
     unsafe {
-        gather_pieces(walk, base, start, done, out);
-        while n - done >= size {
-            let at = (start + done) / size;
-            let first = at % times;
-            let count = (times - first).min((n - done) / size);
-            let offset = offset_in(outer, (at / times) as i64) as isize;
-            let from = base.offset(offset + first as isize * step);
-            write(from, step, count, out.add(done));
-            done += count * size;
-        }
-        gather_pieces(walk, base, start + done, n - done, out.add(done));
+        for_blocks(
+            blocks,
+            start,
+            n,
+            |start, n, done| gather_pieces(blocks.0, base, start, n, out.add(done)),
+            |offset, step, count, done| write(base.offset(offset), step, count, out.add(done)),
+        );
     }
 }
 
@@ -462,7 +480,8 @@ unsafe fn short_rows<T: Copy, const S: usize>(
 ///
 /// # Safety
 ///
-/// All elements the walk reaches from `base` are writable and `from` holds `n` elements.
+/// All elements the walk reaches from `base` are writable and `from` holds `n` elements, which are none of those or, where
+/// these lie in one run, the very elements.
 pub unsafe fn scatter(
     walk: &Walk,
     size: usize,
@@ -473,22 +492,79 @@ pub unsafe fn scatter(
 ) {
     by_size!(size, T => {
         let (base, from) = (base.cast::<T>(), from.cast::<T>());
-        pieces(walk, start, n, |offset, stride, done, count| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let to = base.offset(offset as isize);
-                let from = from.add(done);
-                if stride == 1 {
-                    hlorun_kernels::copy(from.cast(), to.cast(), count * size_of::<T>());
-                } else {
-                    for i in 0..count {
-                        to.offset(i as isize * stride as isize)
-                            .write_unaligned(from.add(i).read());
-                    }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match *walk.as_slice() {
+                [.., (times, _), (row, stride)]
+                    if times >= MIN_SHORT_ROWS && row as usize * size <= SHORT =>
+                {
+                    scatter_rows(walk, (row as usize, stride as isize), base, start, n, from);
+                }
+                _ => scatter_pieces(walk, base, start, n, from),
+            }
+        }
+    })
+}
+
+/// [`scatter`] of short rows.
+///
+/// # Safety
+/// As for that.
+unsafe fn scatter_rows<T: Copy>(
+    walk: &Walk,
+    (row, stride): (usize, isize),
+    base: *mut T,
+    start: usize,
+    n: usize,
+    from: *const T,
+) {
+    let size = size_of::<T>() as isize;
+    for_blocks(
+        (walk, 1, row),
+        start,
+        n,
+        // SAFETY: the caller's promise; parts of rows lie inside the walk.
+        |start, n, done| unsafe { scatter_pieces(walk, base, start, n, from.add(done)) },
+        // SAFETY: as above, of whole rows.
+        |offset, step, rows, done| unsafe {
+            hlorun_kernels::copy_strided(
+                size_of::<T>(),
+                &[rows, row],
+                from.add(done).cast(),
+                &[row as isize * size, size],
+                base.offset(offset).cast(),
+                &[step * size, stride * size],
+            );
+        },
+    );
+}
+
+/// [`scatter`] piece by piece.
+///
+/// # Safety
+/// As for that.
+unsafe fn scatter_pieces<T: Copy>(
+    walk: &Walk,
+    base: *mut T,
+    start: usize,
+    n: usize,
+    from: *const T,
+) {
+    pieces(walk, start, n, |offset, stride, done, count| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = base.offset(offset as isize);
+            let from = from.add(done);
+            if stride == 1 {
+                hlorun_kernels::copy(from.cast(), to.cast(), count * size_of::<T>());
+            } else {
+                for i in 0..count {
+                    to.offset(i as isize * stride as isize)
+                        .write_unaligned(from.add(i).read());
                 }
             }
-        });
-    })
+        }
+    });
 }
 
 #[cfg(test)]

@@ -153,3 +153,35 @@ fn gather_and_scatter_are_inverse() {
     assert_eq!(out[..6], [0, 4, 8, 12, 16, 20]);
     assert_eq!(back, data);
 }
+
+#[test]
+fn scattered_elements_are_where_the_walk_has_them() {
+    for walk in [
+        vec![(60, 2)],
+        vec![(30, 4), (2, 1)],
+        vec![(3, 200), (20, 10), (5, 1)],
+        vec![(40, 6), (3, 2)],
+        vec![(2, 1), (30, 20), (4, 3)],
+        vec![(20, -9), (8, 1)],
+        vec![(3, 100), (90, 1)],
+    ] {
+        let walk: Walk = walk.into_iter().collect();
+        let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
+        for start in [0, 1, 7, 13, total - 2] {
+            for n in [0, 1, 5, 33, total].map(|n| n.min(total - start)) {
+                let from: Vec<u32> = (1..=n as u32).collect();
+                let mut out = vec![0u32; 2000];
+                let mut expected = out.clone();
+                for (at, &value) in from.iter().enumerate() {
+                    expected[(1000 + offset_in(&walk, (start + at) as i64)) as usize] = value;
+                }
+                // SAFETY: the walk stays inside the output, wherever it begins there, and `from` holds what is copied.
+                unsafe {
+                    let base = out.as_mut_ptr().add(1000);
+                    scatter(&walk, 4, base.cast(), start, n, from.as_ptr().cast());
+                }
+                assert_eq!(out, expected, "{walk:?}, {start}, {n}");
+            }
+        }
+    }
+}

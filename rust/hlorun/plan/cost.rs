@@ -309,6 +309,8 @@ pub mod reduce {
     /// Longest rows that are folded side by side, for plain kernels and for general reducers.
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
+    /// The same of truth values, which words of a row are tested for.
+    pub const SHORT_ROW_OF_TRUTHS: usize = 256;
 }
 
 /// Loops that passes over the module change.
@@ -330,7 +332,7 @@ pub mod loops {
     /// Most bytes read and written by the last instruction of what is moved for its operations: to read more from memory in
     /// every trip takes as long as to compute it.
     pub const MAX_READ_AGAIN: i64 = 1 << 21;
-    /// Operations by which an element costs more than to read it; a transcendental function is as many.
+    /// Operations by which an element costs more than to read it; a division or a transcendental function is as many.
     pub const MIN_OPERATIONS: usize = 3;
     /// Bytes of an invariant broadcast that is worth an array of its own, elements that it has at least, and times that it
     /// repeats each: a cache holds it, and a trip reads it faster than it repeats elements.

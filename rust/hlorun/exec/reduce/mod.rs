@@ -241,7 +241,7 @@ impl<'t> Job<'t> {
         };
         let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
         let widest = tiles::widest(thunk, total);
-        let shape = Shape::of(&thunk.space, thunk.way, widest);
+        let shape = Shape::of(thunk, widest);
         let (tile, run) = match shape {
             // A tile has whole runs, and so does what a task takes: each run is folded as a whole. An input whose rows are
             // runs is read where it lies, run by run.

@@ -1,7 +1,10 @@
 //! Along which dimensions of a tile a reduction folds.
 
-use crate::plan::cost::reduce::{FEW_COLUMNS, MIN_REGULAR, SHORT_ROW, SHORT_ROW_GENERAL};
-use crate::plan::thunk::FoldWay;
+use crate::plan::cost::reduce::{
+    FEW_COLUMNS, MIN_REGULAR, SHORT_ROW, SHORT_ROW_GENERAL, SHORT_ROW_OF_TRUTHS,
+};
+use crate::plan::thunk::{FoldWay, ReduceThunk};
+use crate::types::PrimitiveType;
 
 /// How the values of a tile belong to results.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +37,18 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of tiles of `tile` values of a walk.
-    pub fn of(space: &[(i64, bool)], way: FoldWay, tile: usize) -> Shape {
+    /// The shape of tiles of `tile` values of a reduction.
+    pub fn of(reduction: &ReduceThunk, tile: usize) -> Shape {
+        Shape::along(
+            &reduction.space,
+            reduction.way,
+            longest_short_row(reduction),
+            tile,
+        )
+    }
+
+    /// The same of the dimensions `space`, where rows of at most `longest` values are short.
+    fn along(space: &[(i64, bool)], way: FoldWay, longest: usize, tile: usize) -> Shape {
         // Few values are folded in their order. Short runs of columns are folded one after the other in a tile; a tile of rows
         // ends where a run does, so that short runs would be tiles of their own.
         let total = space.iter().map(|&(size, _)| size);
@@ -61,10 +74,6 @@ impl Shape {
         let Some(run) = outer.checked_mul(size) else {
             return Shape::Plain;
         };
-        let longest = match way {
-            FoldWay::Kernels(_) => SHORT_ROW,
-            FoldWay::Lanes | FoldWay::OneByOne => SHORT_ROW_GENERAL,
-        };
         match (outer_reduced, inner_reduced) {
             _ if is_few || size * 2 > tile => Shape::Plain,
             (false, true) if size <= longest && run >= MIN_REGULAR => {
@@ -78,15 +87,27 @@ impl Shape {
     }
 }
 
+/// Most values of rows that are folded side by side.
+pub fn longest_short_row(reduction: &ReduceThunk) -> usize {
+    let ty = reduction.outputs.first().map(|output| output.element_type);
+    match reduction.way {
+        FoldWay::Kernels(_) if ty == Some(PrimitiveType::Pred) => SHORT_ROW_OF_TRUTHS,
+        FoldWay::Kernels(_) => SHORT_ROW,
+        FoldWay::Lanes | FoldWay::OneByOne => SHORT_ROW_GENERAL,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shape(space: &[(i64, bool)]) -> Shape {
+        let way = FoldWay::Kernels(hlorun_kernels::BinaryOp::Add);
+        Shape::along(space, way, SHORT_ROW, 2048)
+    }
+
     #[test]
     fn shapes_follow_the_two_fastest_dimensions() {
-        let shape = |space: &[(i64, bool)]| {
-            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
-        };
         assert!(matches!(
             shape(&[(1000, false), (4, true)]),
             Shape::ShortRows { size: 4, run: 4000 }
@@ -101,9 +122,6 @@ mod tests {
 
     #[test]
     fn short_runs_are_folded_where_there_are_many() {
-        let shape = |space: &[(i64, bool)]| {
-            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
-        };
         assert!(matches!(
             shape(&[(37, false), (37, true), (3, false)]),
             Shape::FewColumns { size: 3, run: 111 }

@@ -1,9 +1,9 @@
 //! Counts the operations of copies, fused loops and reductions.
 
 use super::counts::Counts;
-use crate::plan::cost::reduce::SHORT_ROW;
 use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::element::program::{Program, Register, Task};
+use crate::plan::schedule::fold_shape::longest_short_row;
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{CopyThunk, FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store};
 use crate::plan::view::Walk;
@@ -67,7 +67,7 @@ pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     let row = reduction.space.last().map_or(1, |dimension| dimension.0) as usize;
     let rows = count as f64 / row.max(1) as f64;
     match (reduction.way, along_rows) {
-        (FoldWay::Kernels(_), true) if row <= SHORT_ROW => {
+        (FoldWay::Kernels(_), true) if row <= longest_short_row(reduction) => {
             counts.add("fold-short", ty, count as f64)
         }
         (FoldWay::Kernels(_), true) => {

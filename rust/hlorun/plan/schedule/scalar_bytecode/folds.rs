@@ -436,7 +436,7 @@ fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
     if !(1..=MAX_REPEATED.min(widest)).contains(&total) || reduction.loads.iter().any(ends_inside) {
         return None;
     }
-    let shape = Shape::of(&reduction.space, reduction.way, widest);
+    let shape = Shape::of(reduction, widest);
     let is_row = reduction.space.last().is_none_or(|&(_, reduced)| reduced);
     let can = match (shape, reduction.way) {
         (Shape::ShortRows { .. }, FoldWay::Kernels(op)) => {

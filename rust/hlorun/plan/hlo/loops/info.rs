@@ -13,7 +13,7 @@ use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, IdMap, Ins
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
 use crate::plan::hlo::product::Product;
-use crate::types::ArrayShape;
+use crate::types::{ArrayShape, ShapeId};
 
 /// Most bytes that a pass keeps for all trips of a loop.
 pub const MAX_BYTES: i64 = 1 << 29;
@@ -390,10 +390,16 @@ impl LoopInfo {
         let old = module.instruction_data(self.id).shape;
         let old_count = module.shapes().get(old).as_tuple().map_or(0, <[_]>::len);
         let init = self.outside(module, self.id).tuple(&self.initial);
-        let shape = module.instruction_data(init).shape;
+        // The body's parameter, its results and the initial values have the same shapes up to layout, and the layouts that
+        // the body reads are the loop's.
+        let mut shapes: Vec<ShapeId> = Vec::with_capacity(self.initial.len());
+        let known = module.instruction_data(self.parameter).shape;
+        shapes.extend(module.shapes().get(known).as_tuple().into_iter().flatten());
+        let added = self.initial.iter().skip(shapes.len());
+        shapes.extend(added.map(|&id| module.instruction_data(id).shape));
+        let shape = module.shapes_mut().tuple(&shapes);
         let root_like = module.computation(self.body).root.unwrap_or(self.id);
         let root = self.inside(module, root_like).tuple(&self.results);
-        // Results have the shapes of the initial values up to layout; the loop's type is the latter.
         module.instruction_data_mut(root).shape = shape;
         module.computation_mut(self.body).root = Some(root);
         module.instruction_data_mut(self.parameter).shape = shape;

@@ -114,7 +114,7 @@ struct State {
     parent: ComputationId,
     body: Part,
     condition: Part,
-    /// Shapes of the elements.
+    /// Shapes of the elements, with the layouts in which the body reads them.
     shapes: Vec<ShapeId>,
     /// Values the elements start with, where the loop's operand is a tuple that is put together.
     initial: Option<Vec<InstructionId>>,
@@ -130,7 +130,9 @@ impl State {
         if body == condition || callers.of(body) != 1 || callers.of(condition) != 1 {
             return None;
         }
-        let shapes = instruction.shape().as_tuple()?.to_vec();
+        let body = Part::of(module, body)?;
+        let parameter = module.instruction(body.parameter);
+        let shapes = parameter.shape().as_tuple()?.to_vec();
         if shapes.is_empty() {
             return None;
         }
@@ -142,8 +144,8 @@ impl State {
             id,
             parent: instruction.computation(),
             initial: elements(instruction.operand(0)?.id),
-            results: elements(module.computation(body).root?),
-            body: Part::of(module, body)?,
+            results: elements(module.computation(body.computation).root?),
+            body,
             condition: Part::of(module, condition)?,
             shapes,
         })

@@ -352,6 +352,29 @@ unsafe fn gather_blocks<T: Copy>(
     }
 }
 
+/// Lists the offsets of every `row`th element of a walk, which are the first of a row each where it has such; returns how
+/// many.
+fn list_offsets(walk: &[(i64, i64)], row: usize, offsets: &mut [[isize; 2]]) -> usize {
+    let outer = if row == 1 {
+        walk
+    } else {
+        &walk[..walk.len() - 1]
+    };
+    let mut count = 1;
+    for &(times, stride) in outer {
+        // Each becomes as many, from the last one on, so that none is written over before it is read.
+        let times = times as usize;
+        for at in (0..count).rev() {
+            let first = offsets[at][0];
+            for i in (0..times).rev() {
+                offsets[at * times + i][0] = first + i as isize * stride as isize;
+            }
+        }
+        count *= times;
+    }
+    count
+}
+
 /// The same by words of `W`: rows of `row` elements are copied by their first and their last word.
 ///
 /// # Safety
@@ -369,12 +392,14 @@ unsafe fn by_words<T: Copy, W: Copy>(
     let ends = if back == 0 { 1 } else { 2 };
     // Bytes from the beginning of a block to a word, in the array and in the output.
     let mut words = [[0isize; 2]; 2 * MAX_LISTED];
-    let count = size / row * ends;
-    for (at, word) in words[..count].iter_mut().enumerate() {
-        let first = at / ends * row;
-        let behind = (at % ends) as isize * back;
-        let from = offset_in(inner, first as i64) as isize * unit;
-        *word = [from + behind, first as isize * unit + behind];
+    let rows = list_offsets(inner, row, &mut words);
+    let count = rows * ends;
+    for at in (0..rows).rev() {
+        let (from, to) = (words[at][0] * unit, (at * row) as isize * unit);
+        for end in 0..ends {
+            let behind = end as isize * back;
+            words[at * ends + end] = [from + behind, to + behind];
+        }
     }
     // SAFETY: the caller's promise.
     unsafe {

@@ -43,10 +43,11 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 19] = [
+const ON_THUNKS: [(&str, &[&str]); 20] = [
     ("assignment", &["fusion"]),
     ("column-folds", &["fusion", "vector-bytecode"]),
     ("fusion", &[]),
+    ("joined-inputs", &["fusion"]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),

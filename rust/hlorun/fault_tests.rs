@@ -273,6 +273,15 @@ fn reuse_in_place() {
   ROOT x = f32[524288] multiply(r, v)",
         ),
     );
+    refused(
+        Fault::LoopReusesInput,
+        &module(
+            "  a = f32[524287] slice(v), slice={[1:524288]}
+  b = f32[1] slice(v), slice={[0:1]}
+  r = f32[524288] concatenate(a, b), dimensions={0}
+  ROOT x = f32[524288] multiply(r, v)",
+        ),
+    );
     let keys = "HloModule fault
 less {
   a = u32[] parameter(0)

@@ -1,4 +1,5 @@
-"""Neighbouring loops that become one: random programs over a few arrays, alone and as the body of a loop."""
+"""Neighbouring loops that become one, and concatenations that loops read piece by piece: random programs over a few arrays,
+alone and as the body of a loop."""
 
 from __future__ import annotations
 
@@ -43,12 +44,25 @@ class Lines:
         self.lines.append(f"  {name} = {text}")
         return name
 
+    def joined(
+        self, arrays: tuple[str, str], first: tuple[int, int], second: tuple[int, int], opcode: str
+    ) -> str:
+        """Columns `first` of one array and `second` of another side by side, each computed by `opcode` if any."""
+        parts = []
+        for name, (start, end) in zip(arrays, (first, second), strict=True):
+            shape = f"f32[{self.rows},{end - start}]"
+            part = self.add(f"{shape} slice({name}), slice={{[0:{self.rows}],[{start}:{end}]}}")
+            parts.append(self.add(f"{shape} {opcode}({part})") if opcode else part)
+        return f"concatenate({parts[0]}, {parts[1]}), dimensions={{1}}"
+
     def step(self) -> None:
         """Adds a value, computed element by element or by another operation."""
         rng, shape, columns = self.rng, self.shape, self.columns
         x, y = rng.choice(self.values), rng.choice(self.values)
         match rng.choice(
-            ["binary"] * 5 + ["unary", "truth", "select", "reverse", "row", "sort", "update", "flat"]
+            ["binary"] * 5
+            + ["unary", "truth", "select", "reverse", "row", "sort", "update", "flat"]
+            + ["roll", "halves"]
         ):
             case "binary":
                 made = f"{rng.choice(['add', 'subtract', 'multiply', 'maximum'])}({x}, {y})"
@@ -69,6 +83,12 @@ class Lines:
                 made = f"broadcast({row}), dimensions={{1}}"
             case "sort":
                 made = f"sort({x}), dimensions={{0}}, to_apply=less"
+            case "roll":
+                at = rng.randint(1, columns - 1) if columns > 1 else 0
+                made = self.joined((x, x), (at, columns), (0, at), "") if at else f"copy({x})"
+            case "halves":
+                at = columns // 2
+                made = self.joined((x, y), (0, at), (at, columns), "negate") if at else f"copy({x})"
             case "update":
                 row = self.add(f"f32[1,{columns}] slice({x}), slice={{[0:1],[0:{columns}]}}")
                 made = f"dynamic-update-slice({y}, {row}, one, first)"
@@ -119,7 +139,8 @@ def test_random_loops_compute_the_same_as_one(part: int) -> None:
         text, count, dims = text_of(seed)
         module = hlorun.parse(text)
         inputs = [Stream("neighbouring loops", seed, k).normal(dims) for k in range(count)]
-        wanted = arrays_of(hlorun.compile(module, disable=["loop-merging"])(*inputs))
+        apart = hlorun.compile(module, disable=["loop-merging", "joined-inputs"])
+        wanted = arrays_of(apart(*inputs))
         executable = hlorun.compile(module)
         joined += sum(record.changes for record in executable.passes if record.name == "loop-merging")
         for got in (executable(*inputs), hlorun.compile(module, check="shadow")(*inputs)):

@@ -147,6 +147,14 @@ pub mod tiles {
     pub const USUAL_CACHE: usize = 32 << 20;
 }
 
+/// Concatenations that a loop reads piece by piece.
+pub mod joined_inputs {
+    /// Fewest elements: what has fewer runs as a small loop.
+    pub const MIN_ELEMENTS: i64 = super::small_loop::MAX_REPEATED as i64 + 1;
+    /// Most pieces: each tile is put together from all of them.
+    pub const MAX_PIECES: usize = 4;
+}
+
 /// Inputs of loops that lie across memory.
 pub mod transposed_inputs {
     /// Bytes between neighbours from which a copy pays: a cache line.

@@ -11,8 +11,9 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 19] = [
+const STEPS: [&str; 20] = [
     "fusion",
+    lower::joined_inputs::NAME,
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
     lower::parts_of_state::NAME,

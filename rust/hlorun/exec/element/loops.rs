@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 
 use super::gaps::Gaps;
+use super::joined::Joined;
 use super::program::Frame;
 use super::stream;
 use super::walk;
@@ -34,6 +35,8 @@ struct Source<'p> {
     is_constant: bool,
     /// Elements after which it repeats, if they are few.
     period: Option<usize>,
+    /// Set where it has several pieces; `base` then means nothing.
+    joined: Option<Joined>,
 }
 
 /// Inputs of a running loop, ready to be put into a frame.
@@ -54,13 +57,16 @@ impl<'p> Sources<'p> {
         let sources = loads
             .iter()
             .map(|load| {
-                let base = match &load.kind {
-                    LoadKind::View(view) => memory.first(view).cast_const(),
-                    LoadKind::Iota => std::ptr::null(),
-                };
                 let is_constant = load.is_constant();
                 let ty = program.types[load.register.0 as usize];
                 let size = ty.size_bytes();
+                let (base, joined) = match &load.kind {
+                    LoadKind::View(view) => (memory.first(view).cast_const(), None),
+                    LoadKind::Iota => (std::ptr::null(), None),
+                    LoadKind::Joined(pieces) => {
+                        (std::ptr::null(), Some(Joined::new(memory, pieces, size)))
+                    }
+                };
                 let to = dtype(ty).ok_or_else(|| HloError::execution("a type without kernels"))?;
                 // Scratch of a row tile is never larger than the tile.
                 let is_fixed = !load.is_dense && !is_constant && load.private().is_none();
@@ -73,6 +79,7 @@ impl<'p> Sources<'p> {
                     from_index: hlorun_kernels::convert(hlorun_kernels::DType::S64, to),
                     is_constant,
                     period,
+                    joined,
                 })
             })
             .collect::<Result<Vec<Source<'_>>>>()?;
@@ -217,12 +224,26 @@ impl<'p> Sources<'p> {
                     }
                 }
                 LoadKind::Iota => iota(source, start, n, frame.pointer(register)),
+                LoadKind::Joined(_) => source.join(frame, start, n),
             }
         }
     }
 }
 
 impl Source<'_> {
+    /// Lets a joined input hold elements `start..start + n`.
+    fn join(&self, frame: &mut Frame, start: usize, n: usize) {
+        let (Some(joined), register) = (&self.joined, self.load.register) else {
+            return;
+        };
+        if let Some(at) = joined.run_at(start, n) {
+            return frame.bind(register, at.cast_mut());
+        }
+        frame.unbind(register);
+        // SAFETY: the input has an element for every position of the loop, and the staging holds a tile.
+        unsafe { joined.gather(start, n, frame.pointer(register)) };
+    }
+
     /// Its first `period + tile` elements: a tile may begin anywhere in a period.
     fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes> {
         let mut bytes = AlignedBytes::uninitialized((period + tile) * self.size)?;
@@ -241,6 +262,8 @@ impl Source<'_> {
                     walk::gather(&self.load.walk, self.size, self.base, 0, period, to);
                 }
                 LoadKind::Iota => iota(self, 0, period, to),
+                // Its rows follow each other; they have no period.
+                LoadKind::Joined(_) => {}
             }
         }
         let (mut done, all) = (period * self.size, bytes.len());
@@ -494,10 +517,7 @@ fn share_out(loads: &[Load], targets: &mut [Target<'_>]) {
 
 /// Bytes that loops over `thunk`'s elements move, roughly.
 pub fn traffic(thunk: &LoopThunk) -> usize {
-    let read = thunk.loads.iter().filter_map(|load| match &load.kind {
-        LoadKind::View(view) => Some(view),
-        LoadKind::Iota => None,
-    });
+    let read = thunk.loads.iter().flat_map(|load| load.views());
     read.chain(thunk.stores.iter().map(|store| &store.view))
         .filter(|view| view.slice.allocation < PRIVATE)
         .map(|view| view.count() * view.element_type.size_bytes())

@@ -1,6 +1,7 @@
 //! Runs what computes elements: fused loops, tiled rows, bytecode.
 
 mod gaps;
+mod joined;
 pub mod loops;
 pub mod machine_code;
 pub mod outside;

@@ -38,6 +38,8 @@ pub enum Role {
     DotPlus(u8),
     /// Stores operands side by side.
     Concatenate,
+    /// The same, where one loop may read the operands themselves; see [`super::joined_inputs`].
+    Joined,
     /// Stores its operand among padding.
     Pad,
     /// Stores its update into its operand.
@@ -76,6 +78,8 @@ pub struct Walks<'w> {
     pub row_major: &'w FxHashSet<InstructionId>,
     /// Reductions with an order of their own.
     pub reductions: &'w FxHashMap<InstructionId, Order>,
+    /// Whether loops may read the operands of concatenations.
+    pub joins: bool,
 }
 
 /// Analyses `computation`.
@@ -142,6 +146,9 @@ pub fn analyse(
                 analysis.clusters[at] = Some(new);
                 sizes.push(1);
             }
+            Role::Concatenate if walks.joins && analysis.may_join(module, at, &users[at]) => {
+                analysis.roles[at] = Role::Joined;
+            }
             Role::Concatenate => {
                 for k in 0..instruction.operand_ids().len() as u32 {
                     analysis.sites.insert((at as u32, k), new + k);
@@ -153,7 +160,7 @@ pub fn analyse(
                 analysis.sites.insert((at as u32, k), new);
                 sizes.push(0);
             }
-            Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) => {}
+            Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) | Role::Joined => {}
         }
     }
     analysis
@@ -279,7 +286,7 @@ impl Analysis {
 
     /// The one cluster that holds every reader of the instruction at `at`, and the order in which
     /// they read it.
-    fn common_site(
+    pub(super) fn common_site(
         &self,
         module: &HloModule,
         at: usize,
@@ -331,7 +338,12 @@ impl Analysis {
                 (self.roles[user] != Role::Pad || !cuts(reader))
                     .then(|| (cluster, self.orders[user].clone()))
             }
-            Role::View | Role::Iota | Role::Other | Role::Deferred | Role::DotPlus(_) => None,
+            Role::View
+            | Role::Iota
+            | Role::Other
+            | Role::Deferred
+            | Role::DotPlus(_)
+            | Role::Joined => None,
         }
     }
 }

@@ -18,9 +18,11 @@ use crate::plan::element::program::{Program, ProgramBuilder, Register};
 use crate::plan::element::scalar;
 use crate::plan::element::vector_bytecode;
 use crate::plan::error::unsupported;
-use crate::plan::thunk::{FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
+use crate::plan::thunk::{
+    FoldWay, Load, LoadKind, LoopThunk, Piece, ReduceThunk, Store, ThunkKind,
+};
 use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
-use crate::types::{Dims, PrimitiveType};
+use crate::types::{ArrayShape, Dims, PrimitiveType};
 
 /// The code of a cluster while it is put together.
 struct Cluster {
@@ -41,6 +43,20 @@ impl Cluster {
             loads: Vec::new(),
             known: FxHashMap::default(),
         }
+    }
+}
+
+impl Cluster {
+    /// Several arrays as an input, whose shape is that of all of them.
+    fn join(&mut self, whole: &ArrayShape, pieces: &[Piece]) -> Register {
+        let register = self.builder.input(whole.element_type);
+        self.loads.push(Load {
+            register,
+            is_dense: false,
+            walk: [(whole.dims.iter().product(), 1)].as_slice().into(),
+            kind: LoadKind::Joined(pieces.to_vec()),
+        });
+        register
     }
 }
 
@@ -225,6 +241,9 @@ impl<'m> Lowering<'m> {
         instruction: InstructionRef<'m>,
         order: &Order,
     ) -> Result<Register> {
+        if let Some(pieces) = scope.joined.get(&instruction.id) {
+            return Ok(cluster.join(views::array_shape(instruction)?, pieces));
+        }
         let view = self.stored(scope, instruction)?;
         let view = self.along_memory(scope, root, view, order, cluster.is_reduction)?;
         self.load_view(cluster, view, order)

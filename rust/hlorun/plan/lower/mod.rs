@@ -8,6 +8,7 @@
 mod analysis;
 pub mod control_flow;
 mod gemm;
+pub mod joined_inputs;
 mod loops;
 mod observe;
 mod operation;
@@ -45,6 +46,7 @@ use crate::module::{
 };
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::LogicalBuffer;
+use crate::plan::thunk::Piece;
 use crate::types::PrimitiveType;
 use crate::types::strided::same_places;
 
@@ -83,6 +85,8 @@ struct Scope<'a> {
     with_done: FxHashSet<InstructionId>,
     /// Slices that are copied.
     copied: FxHashSet<InstructionId>,
+    /// Concatenations that are read piece by piece.
+    joined: FxHashMap<InstructionId, Vec<Piece>>,
 }
 
 impl<'m> Lowering<'m> {
@@ -164,6 +168,7 @@ impl<'m> Lowering<'m> {
         let walks = analysis::Walks {
             row_major: &results,
             reductions: &reductions,
+            joins: self.joins_inputs(),
         };
         let analysis = analysis::analyse(module, computation, self.options.fuse, &walks);
         let mut scope = Scope {
@@ -174,6 +179,7 @@ impl<'m> Lowering<'m> {
             analysis: &analysis,
             values: FxHashMap::default(),
             thunks: Vec::new(),
+            joined: FxHashMap::default(),
             started: FxHashMap::default(),
             with_done: analysis::starts_with_done(module, &analysis.instructions),
         };
@@ -217,6 +223,13 @@ impl<'m> Lowering<'m> {
             Role::DotPlus(k) => array(self.dot_plus(scope, instruction, usize::from(k))?),
             Role::View => array(self.view_or_copy(scope, instruction)?),
             Role::Reduce => self.reduce(scope, at, instruction).map(Some),
+            Role::Joined => match self.joined(scope, at, instruction)? {
+                Some(pieces) => {
+                    scope.joined.insert(instruction.id, pieces);
+                    Ok(None)
+                }
+                None => array(self.concatenate(scope, at, instruction)?),
+            },
             Role::Concatenate => array(self.concatenate(scope, at, instruction)?),
             Role::Pad => array(self.pad(scope, at, instruction)?),
             Role::DynamicUpdateSlice => array(self.dynamic_update_slice(scope, at, instruction)?),

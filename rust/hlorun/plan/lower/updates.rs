@@ -170,7 +170,7 @@ impl Places {
         let mut loads = fused.loads.iter();
         if !loads.all(|load| match &load.kind {
             LoadKind::View(view) if view.slice.allocation == buffer => is_right(view, &load.walk),
-            _ => true,
+            _ => load.views().all(|view| view.slice.allocation != buffer),
         }) {
             return false;
         }
@@ -187,10 +187,8 @@ impl Places {
 
 /// Whether a loop has an input in a buffer.
 fn reads(fused: &LoopThunk, buffer: u32) -> bool {
-    fused.loads.iter().any(|load| match &load.kind {
-        LoadKind::View(view) => view.slice.allocation == buffer,
-        LoadKind::Iota => false,
-    })
+    let mut views = fused.loads.iter().flat_map(|load| load.views());
+    views.any(|view| view.slice.allocation == buffer)
 }
 
 /// All elements of a view, in any order.

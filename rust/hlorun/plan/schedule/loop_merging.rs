@@ -133,12 +133,10 @@ impl Neighbours<'_> {
         };
         let keeps_indices =
             |view: &ArrayView| view.dynamic.iter().all(|index| !is_written(index.slice));
-        let in_order = b.loads.iter().all(|load| match &load.kind {
-            LoadKind::View(view) => {
-                let is_same = a.stores.iter().any(|store| is_result(store, load));
-                (is_same || !is_written(view.slice)) && keeps_indices(view)
-            }
-            LoadKind::Iota => true,
+        let in_order = b.loads.iter().all(|load| {
+            let is_same = a.stores.iter().any(|store| is_result(store, load));
+            let mut views = load.views();
+            views.all(|view| (is_same || !is_written(view.slice)) && keeps_indices(view))
         });
         let is_free = |store: &Store| {
             let mut written = a.stores.iter();
@@ -162,11 +160,10 @@ impl Neighbours<'_> {
         }
         // A result of `a` that only `b` reads stays in registers and needs no memory.
         let reads_of = |allocation: u32| {
-            let is_of = |load: &&Load| match &load.kind {
-                LoadKind::View(view) => view.slice.allocation == allocation,
-                LoadKind::Iota => false,
-            };
-            b.loads.iter().filter(is_of).count()
+            let views = b.loads.iter().flat_map(|load| load.views());
+            views
+                .filter(|view| view.slice.allocation == allocation)
+                .count()
         };
         merge.keep_stores(|store| {
             let allocation = store.view.slice.allocation;
@@ -195,10 +192,8 @@ impl Neighbours<'_> {
         if !at.is_some_and(|at| own.program.in_place[at]) {
             return Vec::new();
         }
-        let views = own.loads.iter().filter_map(|load| match &load.kind {
-            LoadKind::View(view) => Some((view, load.is_dense)),
-            LoadKind::Iota => None,
-        });
+        let loads = own.loads.iter();
+        let views = loads.flat_map(|load| load.views().map(|view| (view, load.is_dense)));
         let views: Vec<(&ArrayView, bool)> = views.collect();
         let size = store.view.element_type.size_bytes();
         let is_place = |view: &ArrayView| {
@@ -242,7 +237,7 @@ fn is_result(store: &Store, load: &Load) -> bool {
     };
     match &load.kind {
         LoadKind::View(view) => store.is_dense && load.is_dense && is_same(view),
-        LoadKind::Iota => false,
+        LoadKind::Iota | LoadKind::Joined(_) => false,
     }
 }
 
@@ -333,6 +328,7 @@ impl Merge {
             let is_same = match (&known.kind, &load.kind) {
                 (LoadKind::View(a), LoadKind::View(b)) => a == b,
                 (LoadKind::Iota, LoadKind::Iota) => self.builder.ty(known.register) == ty,
+                (LoadKind::Joined(a), LoadKind::Joined(b)) => a == b,
                 _ => false,
             };
             if is_same && known.walk == load.walk {

@@ -228,10 +228,7 @@ impl Merging<'_> {
                 let ThunkKind::Loop(fused) = kind else {
                     continue;
                 };
-                for load in &fused.loads {
-                    let LoadKind::View(view) = &load.kind else {
-                        continue;
-                    };
+                for view in fused.loads.iter().flat_map(|load| load.views()) {
                     let touches = &mut self.touches[view.slice.allocation as usize];
                     *touches = match is_gone {
                         true => touches.saturating_sub(1),

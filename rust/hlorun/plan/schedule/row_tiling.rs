@@ -24,7 +24,7 @@ use crate::plan::cost::row_tiling::{
 };
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::{
-    Access, GemmThunk, GemmWay, LoadKind, Order, Place, Private, ReduceThunk, RowTiledThunk, Thunk,
+    Access, GemmThunk, GemmWay, Order, Place, Private, ReduceThunk, RowTiledThunk, Thunk,
     ThunkKind, ThunkSequence,
 };
 use crate::plan::thunk::{BufferKind, LogicalBuffer};
@@ -225,10 +225,8 @@ impl RowTiling<'_> {
                 }
                 _ => continue,
             };
-            for load in loads {
-                if let LoadKind::View(view) = &load.kind {
-                    add(view, view.count());
-                }
+            for view in loads.iter().flat_map(|load| load.views()) {
+                add(view, view.count());
             }
         }
         bytes

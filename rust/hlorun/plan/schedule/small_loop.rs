@@ -161,9 +161,13 @@ impl<'p> Layout<'p> {
     /// How the elements of a load get to its register.
     fn bring(&mut self, load: &Load) -> Option<Bring> {
         let ty = self.program.types[load.register.0 as usize];
-        if let LoadKind::Iota = load.kind {
-            self.keep(load.register, &indices(load, ty, self.count)?)?;
-            return Some(Bring::Known);
+        match load.kind {
+            LoadKind::View(_) => {}
+            LoadKind::Iota => {
+                self.keep(load.register, &indices(load, ty, self.count)?)?;
+                return Some(Bring::Known);
+            }
+            LoadKind::Joined(_) => return None,
         }
         if load.is_dense {
             return Some(Bring::InPlace);

@@ -5,12 +5,13 @@
 
 use crate::plan::cost::reduce::PLAIN_TILE;
 use crate::plan::cost::tiles::MIN_RUN;
-use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
+use crate::plan::thunk::{FoldWay, Load, LoadKind, ReduceThunk};
 
 /// Elements after which tiles end, so that an input that lies in rows is read where it is.
 pub fn row_of(load: &Load) -> Option<usize> {
     let &(size, stride) = load.walk.last()?;
-    (!load.is_dense && stride == 1 && size >= MIN_RUN).then_some(size as usize)
+    let is_joined = matches!(load.kind, LoadKind::Joined(_));
+    (!is_joined && !load.is_dense && stride == 1 && size >= MIN_RUN).then_some(size as usize)
 }
 
 /// Most values of a tile of a reduction of `total` values.

@@ -110,8 +110,16 @@ macro_rules! operands {
         impl LoopThunk {
             fn $name<'t>(&'t $($mut)? self, f: &mut dyn FnMut($operand<'t>, Effect, Order<'t>)) {
                 for load in &$($mut)? self.loads {
-                    if let LoadKind::View(view) = &$($mut)? load.kind {
-                        f($operand::View(view), Effect::Read, Order::Elements(&load.walk));
+                    match &$($mut)? load.kind {
+                        LoadKind::View(view) => {
+                            f($operand::View(view), Effect::Read, Order::Elements(&load.walk));
+                        }
+                        LoadKind::Joined(pieces) => {
+                            for piece in pieces {
+                                f($operand::View(&$($mut)? piece.view), Effect::Read, Order::Any);
+                            }
+                        }
+                        LoadKind::Iota => {}
                     }
                 }
                 for store in &$($mut)? self.stores {

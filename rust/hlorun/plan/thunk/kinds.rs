@@ -108,6 +108,19 @@ pub enum LoadKind {
     View(ArrayView),
     /// The index along one walked dimension.
     Iota,
+    /// Elements of several views: of each row of the loop, those of the first, then those of the next one.
+    Joined(Vec<Piece>),
+}
+
+/// A part of every row of a joined input.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Piece {
+    /// The array.
+    pub view: ArrayView,
+    /// How many rows there are, and how far they are from each other in the array.
+    pub rows: (usize, i64),
+    /// The same of its elements of a row.
+    pub row: (usize, i64),
 }
 
 /// An input of a fused loop.
@@ -118,7 +131,7 @@ pub struct Load {
     /// What.
     pub kind: LoadKind,
     /// `(size, stride)` outermost first over the whole loop; for an iota the stride is the step of
-    /// its value.
+    /// its value, and what is joined counts as one array.
     pub walk: crate::plan::view::Walk,
     /// One run with stride 1.
     pub is_dense: bool,
@@ -306,6 +319,17 @@ impl Load {
             LoadKind::View(view) if view.slice.allocation >= PRIVATE => Some(view),
             _ => None,
         }
+    }
+
+    /// All views whose elements it reads.
+    pub fn views(&self) -> impl Iterator<Item = &ArrayView> {
+        let (view, pieces) = match &self.kind {
+            LoadKind::View(view) => (Some(view), [].as_slice()),
+            LoadKind::Iota => (None, [].as_slice()),
+            LoadKind::Joined(pieces) => (None, pieces.as_slice()),
+        };
+        view.into_iter()
+            .chain(pieces.iter().map(|piece| &piece.view))
     }
 
     /// Whether it loads one element for all elements of the loop.

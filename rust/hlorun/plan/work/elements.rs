@@ -5,7 +5,9 @@ use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::element::program::{Program, Register, Task};
 use crate::plan::schedule::fold_shape::longest_short_row;
 use crate::plan::schedule::tiles::row_of;
-use crate::plan::thunk::{CopyThunk, FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store};
+use crate::plan::thunk::{
+    CopyThunk, FoldWay, Load, LoadKind, LoopThunk, Piece, ReduceThunk, Store,
+};
 use crate::plan::view::Walk;
 use crate::types::PrimitiveType;
 
@@ -123,10 +125,16 @@ pub fn epilogue(steps: &[EpilogueStep], ty: PrimitiveType, count: usize, counts:
 fn count_loads(loads: &[Load], program: &Program, count: usize, counts: &mut Counts) {
     for load in loads {
         let ty = program.types[load.register.0 as usize];
-        match load.kind {
+        match &load.kind {
             LoadKind::Iota => counts.add("iota", ty, count as f64),
             LoadKind::View(_) if load.is_dense || row_of(load).is_some() => {}
             LoadKind::View(_) => count_strided(&load.walk, ty, count, counts),
+            LoadKind::Joined(pieces) => {
+                for Piece { rows, row, .. } in pieces {
+                    let walk = [*rows, *row].map(|(size, step)| (size as i64, step));
+                    count_strided(&Walk::from_slice(&walk), ty, rows.0 * row.0, counts);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,107 @@
+//! `joined-inputs`: a loop reads the operands of a concatenation where they are, and nobody stores the concatenation. A roll
+//! of an array, as stencils with periodic borders have it, is one of two slices.
+//!
+//! Applies to concatenations of few arrays, none of which is computed by a loop of its own, that are read by one loop of
+//! many elements, in the order of their layout; the rows of each array have to be the same distance apart, and so have the
+//! elements of a row. A small loop stays as it is: bytecode and machine code read arrays.
+
+use super::analysis::{Analysis, ClusterId, Role};
+use super::{Lowering, Scope, views};
+use crate::error::Result;
+use crate::module::{HloModule, InstructionRef};
+use crate::plan::cost::joined_inputs::{MAX_PIECES, MIN_ELEMENTS};
+use crate::plan::thunk::Piece;
+use crate::plan::view::{ArrayView, PRIVATE};
+
+/// Name by which it is switched off.
+pub const NAME: &str = "joined-inputs";
+
+impl Analysis {
+    /// Whether one loop alone reads the concatenation at `at`, and its operands are there without it. Readers have been
+    /// analysed.
+    pub(super) fn may_join(&self, module: &HloModule, at: usize, users: &[(u32, u32)]) -> bool {
+        let instruction = module.instruction(self.instructions[at]);
+        let count = instruction
+            .array_shape()
+            .and_then(|shape| shape.element_count());
+        let is_many = count.is_some_and(|count| count >= MIN_ELEMENTS);
+        let is_stored = |operand: InstructionRef<'_>| {
+            let at = self.position.get(&operand.id);
+            at.is_some_and(|&at| matches!(self.roles[at as usize], Role::View | Role::Other))
+        };
+        let is_read_by_loops =
+            (users.iter()).all(|&(user, _)| self.roles[user as usize] == Role::Elementwise);
+        let is_root = module.computation(instruction.computation()).root == Some(instruction.id);
+        let operands = instruction.operand_ids().len();
+        let applies = is_many
+            && !is_root
+            && !users.is_empty()
+            && is_read_by_loops
+            && (2..=MAX_PIECES).contains(&operands)
+            && instruction.operands().all(is_stored);
+        let site = applies
+            .then(|| self.common_site(module, at, users))
+            .flatten();
+        site.is_some_and(|(cluster, order)| order == self.orders[at] && !self.is_reduced(cluster))
+    }
+
+    /// Whether a reduction reads the values of a cluster.
+    fn is_reduced(&self, cluster: ClusterId) -> bool {
+        let mut all = self.roles.iter().zip(&self.clusters);
+        all.any(|(role, own)| *role == Role::Reduce && *own == Some(cluster))
+    }
+}
+
+impl<'m> Lowering<'m> {
+    /// Whether it is switched on.
+    pub(super) fn joins_inputs(&self) -> bool {
+        !self.options.is_off(NAME)
+    }
+
+    /// The operands of the concatenation at `at` as pieces of a joined input; `None` where they do not lie so.
+    pub(super) fn joined(
+        &self,
+        scope: &Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Option<Vec<Piece>>> {
+        let [dim] = *instruction.dimensions() else {
+            return Ok(None);
+        };
+        let order = &scope.analysis.orders[at];
+        let Some(place) = order.iter().position(|&d| i64::from(d) == dim) else {
+            return Ok(None);
+        };
+        let dims = &views::array_shape(instruction)?.dims;
+        let rows = order[..place].iter().map(|&d| dims[usize::from(d)]);
+        let rows = rows.product::<i64>() as usize;
+        let mut pieces = Vec::new();
+        for k in 0..instruction.operand_ids().len() {
+            let view = self.array_operand(scope, instruction, k)?;
+            let Some(piece) = piece(view, (&order[..place], &order[place..]), rows) else {
+                return Ok(None);
+            };
+            pieces.push(piece);
+        }
+        Ok(Some(pieces))
+    }
+}
+
+/// An operand as a piece, whose rows go along the dimensions `outer`, and elements of a row along `inner`.
+fn piece(view: ArrayView, (outer, inner): (&[u8], &[u8]), rows: usize) -> Option<Piece> {
+    let is_fixed = view.dynamic.is_empty() && view.slice.allocation < PRIVATE;
+    if !is_fixed || view.count() == 0 {
+        return None;
+    }
+    let step = |order: &[u8]| match *view.walk(order).as_slice() {
+        [] => Some((1, 1)),
+        [(size, step)] => Some((size as usize, step)),
+        _ => None,
+    };
+    let (row_step, row) = (step(outer)?.1, step(inner)?);
+    Some(Piece {
+        view,
+        rows: (rows, row_step),
+        row,
+    })
+}

@@ -231,26 +231,16 @@ impl Format {
         (code | sign) as u8
     }
 
-    /// The nearest power of two, of a tie the larger one; code 0 stands for the smallest.
+    /// The nearest power of two, of a tie the larger one. Code 0 stands for the smallest, 2^-127, and for all below; what is
+    /// larger gets code 1 at least, as in XLA, also where the smallest is nearer.
     #[inline(always)]
     fn encode_exponent(self, x: f32) -> u8 {
         const NAN: u8 = 0xff;
+        const SMALLEST: u32 = EXPONENT_ONE / 2;
         let bits = x.to_bits();
-        if x.is_nan() || bits >> 31 != 0 || bits == 0 {
-            return NAN;
-        }
-        // As `f64` the number is exact and normal: its exponent field gives floor(log2 x).
-        let wide = f64::from(x).to_bits();
-        let exponent = (((wide >> 52) as i32) - 1023).clamp(-self.bias, 200);
-        let scale = f64::from_bits(((1023 - exponent) as u64) << 52);
-        let steps = (f64::from(x) * scale).round_ties_even() as u32;
-        let power = ((exponent + self.bias + 1) as u32).wrapping_add(steps.wrapping_sub(1));
-        let code = power.saturating_sub(1).min(0xff) * u32::from(steps != 0);
-        if code <= self.max_finite() {
-            code as u8
-        } else {
-            NAN
-        }
+        let code = (bits.wrapping_add(SMALLEST) >> 23) - u32::from(bits == SMALLEST);
+        let is_positive = (1..=0x7f80_0000).contains(&bits);
+        if is_positive { code as u8 } else { NAN }
     }
 
     /// The `f32` a code stands for, without branches, so that loops vectorize.
@@ -370,7 +360,8 @@ mod tests {
         tables
     };
 
-    /// Oracle: the nearest of all decoded values, ties to the even code.
+    /// Oracle: the nearest of all decoded values, ties to the even code; of powers of two, to the larger one, and above the
+    /// smallest to the next one at least.
     fn nearest<const F: usize>(x: f32) -> u8 {
         let format = FORMATS[F];
         let mut best = (f64::INFINITY, 0u8);
@@ -381,12 +372,14 @@ mod tests {
                 continue;
             }
             let distance = (f64::from(value) - f64::from(x)).abs();
-            let tie_wins = if F == 8 { true } else { code & 1 == 0 };
+            let tie_wins = F == 8 || code & 1 == 0;
             if distance < best.0 || (distance == best.0 && tie_wins) {
                 best = (distance, code);
             }
         }
-        if format.kind == Kind::Fnuz && f32::from_bits(DECODE[F][best.1 as usize]) == 0.0 {
+        if F == 8 && x.to_bits() > DECODE[F][0] {
+            best.1.max(1)
+        } else if format.kind == Kind::Fnuz && f32::from_bits(DECODE[F][best.1 as usize]) == 0.0 {
             0
         } else {
             best.1

@@ -159,3 +159,21 @@ def test_loops_of_many_steps_stay_apart() -> None:
     lines[-1] = "ROOT " + lines[-1]
     executable = hlorun.compile(hlorun.parse("ENTRY e {\n" + "\n".join(lines) + "\n}"))
     assert sum(record.changes for record in executable.passes if record.name == "loop-merging") == 0
+
+
+def test_parts_of_many_rows_are_proved_apart() -> None:
+    """Two columns of more rows than the checker counts one by one."""
+    rows = (1 << 16) + 1
+    lines = [
+        f"x = f32[{rows},2] parameter(0)",
+        f"a = f32[{rows},1] slice(x), slice={{[0:{rows}],[0:1]}}",
+        f"b = f32[{rows},1] slice(x), slice={{[0:{rows}],[1:2]}}",
+        f"p = f32[{rows},1] add(a, b)",
+        f"q = f32[{rows},1] subtract(a, b)",
+        f"ROOT r = f32[{rows},2] concatenate(p, q), dimensions={{1}}",
+    ]
+    module = hlorun.parse("ENTRY e {\n" + "\n".join(lines) + "\n}")
+    executable = hlorun.compile(module, check=True)
+    assert [record.changes for record in executable.passes if record.name == "loop-merging"] == [1]
+    x = Stream("many rows", rows).normal((rows, 2))
+    np.testing.assert_array_equal(executable(x), np.stack([x[:, 0] + x[:, 1], x[:, 0] - x[:, 1]], 1))

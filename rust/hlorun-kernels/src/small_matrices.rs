@@ -253,6 +253,27 @@ fn q_body<F: Real, const L: usize>(a: &mut [[F; L]], m: usize, n: usize, taus: &
     }
 }
 
+#[inline(always)]
+fn apply_q_body<F: Real, const L: usize>(
+    a: &[[F; L]],
+    m: usize,
+    taus: &[[F; L]],
+    c: &mut [[F; L]],
+    is_transposed: bool,
+) {
+    for step in 0..taus.len() {
+        // Q is the product of the reflections in their order, so that the last one comes first.
+        let k = match is_transposed {
+            true => step,
+            false => taus.len() - 1 - step,
+        };
+        let v = &a[k * m + k + 1..(k + 1) * m];
+        for column in c.chunks_exact_mut(m) {
+            reflect(v, taus[k], &mut column[k..]);
+        }
+    }
+}
+
 macro_rules! tier {
     ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
@@ -291,6 +312,17 @@ macro_rules! tier {
             $(#[$features])?
             pub fn q<F: Real, const L: usize>(a: &mut [[F; L]], m: usize, n: usize, taus: &[[F; L]]) {
                 q_body(a, m, n, taus);
+            }
+
+            $(#[$features])?
+            pub fn apply_q<F: Real, const L: usize>(
+                a: &[[F; L]],
+                m: usize,
+                taus: &[[F; L]],
+                c: &mut [[F; L]],
+                is_transposed: bool,
+            ) {
+                apply_q_body(a, m, taus, c, is_transposed);
             }
         }
     };
@@ -354,6 +386,25 @@ pub fn q<F: Real, const L: usize>(a: &mut [[F; L]], m: usize, n: usize, taus: &[
     #[allow(unused_unsafe)]
     unsafe {
         of_tier!(Isa::active(), q(a, m, n, taus));
+    }
+}
+
+/// The product of Q, of which `a` has the reflections of `m` elements and `taus` their factors, and of `c`, in place of `c`,
+/// whose columns have `m` elements; `is_transposed`: of Q's transpose. There are at most `m` reflections.
+pub fn apply_q<F: Real, const L: usize>(
+    a: &[[F; L]],
+    m: usize,
+    taus: &[[F; L]],
+    c: &mut [[F; L]],
+    is_transposed: bool,
+) {
+    if m == 0 {
+        return;
+    }
+    // SAFETY: as above.
+    #[allow(unused_unsafe)]
+    unsafe {
+        of_tier!(Isa::active(), apply_q(a, m, taus, c, is_transposed));
     }
 }
 

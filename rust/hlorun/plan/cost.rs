@@ -149,7 +149,7 @@ pub mod tiles {
 
 /// Concatenations that a loop reads piece by piece.
 pub mod joined_inputs {
-    /// Fewest elements: what has fewer runs as a small loop.
+    /// Fewest elements: with fewer, the loop is a small one.
     pub const MIN_ELEMENTS: i64 = super::small_loop::MAX_REPEATED as i64 + 1;
     /// Most pieces: each tile is put together from all of them.
     pub const MAX_PIECES: usize = 4;
@@ -317,8 +317,8 @@ pub mod reduce {
     /// Longest rows that are folded side by side, for plain kernels and for general reducers.
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
-    /// The same of truth values, which words of a row are tested for.
-    pub const SHORT_ROW_OF_TRUTHS: usize = 256;
+    /// The same of truth values, most of whose kernels read whole words of a row.
+    pub const SHORT_ROW_OF_TRUTHS: usize = 1 << 10;
 }
 
 /// Loops that passes over the module change.
@@ -387,8 +387,8 @@ pub mod inner_product {
 
 /// Factorizations and triangular solves of small matrices, one in each lane of the vectors.
 pub mod small_matrices {
-    /// Most rows and columns of a matrix, or of a right-hand side.
-    pub const MAX_SIZE: usize = 32;
+    /// Most elements of a matrix, or of a right-hand side.
+    pub const MAX_ELEMENTS: usize = 1 << 10;
     /// Matrices from which on lanes that stay empty cost less than one matrix after the other.
     pub const MIN_TOGETHER: usize = 3;
     /// Elements times rows of all matrices of a task: what is worth handing to another thread.

@@ -157,44 +157,6 @@ impl ArrayView {
         walk
     }
 
-    /// Whether no element belongs to both. `false` where that is not seen: where neither one lies before the other, nor
-    /// repeats itself at a distance within which the two have parts of their own.
-    pub fn is_apart_from(&self, other: &ArrayView) -> bool {
-        if self.count() == 0 || other.count() == 0 || !self.slice.overlaps(&other.slice) {
-            return true;
-        }
-        let is_alike = self.slice.offset == other.slice.offset
-            && self.element_type.size_bytes() == other.element_type.size_bytes();
-        if !is_alike || !self.dynamic.is_empty() || !other.dynamic.is_empty() {
-            return false;
-        }
-        let distances = self.strides.iter().map(|stride| stride.abs());
-        let mut distances = distances.filter(|&d| d > 1).chain([i64::MAX]);
-        distances.any(|distance| {
-            let parts = (self.part_within(distance), other.part_within(distance));
-            let (Some([a, end_a]), Some([b, end_b])) = parts else {
-                return false;
-            };
-            end_a < b || end_b < a
-        })
-    }
-
-    /// The first and the last of the places, counted from the multiple of `distance` before, at which all elements lie;
-    /// `None` where they lie on both sides of a multiple.
-    fn part_within(&self, distance: i64) -> Option<[i64; 2]> {
-        let (mut first, mut last) = (self.offset, self.offset);
-        for (&size, &stride) in self.dims.iter().zip(&self.strides) {
-            if stride % distance != 0 {
-                let reach = stride.checked_mul(size - 1)?;
-                first = first.checked_add(reach.min(0))?;
-                last = last.checked_add(reach.max(0))?;
-            }
-        }
-        let start = first.rem_euclid(distance);
-        let end = start.checked_add(last - first)?;
-        (end < distance).then_some([start, end])
-    }
-
     /// Dimension `i` of the result is dimension `permutation[i]`.
     pub fn transpose(&self, permutation: &[i64]) -> ArrayView {
         let pick = |from: &Dims| permutation.iter().map(|&p| from[p as usize]).collect();
@@ -323,57 +285,6 @@ mod tests {
         assert_eq!(t.strides.as_slice(), &[1, 4]);
         let b = view(&[]).broadcast(&[3, 5], &[]).reshape(&[15]).unwrap();
         assert_eq!(b.strides.as_slice(), &[0]);
-    }
-
-    #[test]
-    fn parts_of_one_array_are_apart() {
-        let all = view(&[5, 3, 2, 4]);
-        let part = |starts: [i64; 4], dims: [i64; 4]| all.slice(&starts, &[1; 4], &dims);
-        let (a, b) = (part([0; 4], [5, 3, 1, 4]), part([0, 0, 1, 0], [5, 3, 1, 4]));
-        assert!(a.is_apart_from(&b) && b.reverse(&[1]).is_apart_from(&a));
-        assert!(!a.is_apart_from(&a) && !all.is_apart_from(&b));
-        assert!(part([0; 4], [2, 3, 2, 4]).is_apart_from(&part([2, 0, 0, 0], [3, 3, 2, 4])));
-        let columns = [0, 1].map(|k| view(&[10]).slice(&[k], &[2], &[5]));
-        assert!(columns[0].is_apart_from(&columns[1]));
-    }
-
-    #[test]
-    fn what_is_called_apart_shares_no_element() {
-        let places = |view: &ArrayView| {
-            let mut places = std::collections::HashSet::from([view.offset]);
-            for (&size, &stride) in view.dims.iter().zip(&view.strides) {
-                places = (places.iter())
-                    .flat_map(|at| (0..size).map(move |k| at + k * stride))
-                    .collect();
-            }
-            places
-        };
-        let mut state = 1u64;
-        let mut draw = |n: i64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            ((state >> 33) as i64) % n
-        };
-        let mut found = 0;
-        for _ in 0..20_000 {
-            let mut some = || ArrayView {
-                dims: (0..2).map(|_| 1 + draw(4)).collect(),
-                strides: (0..2).map(|_| draw(17) - 8).collect(),
-                offset: 40 + draw(12),
-                slice: BufferSlice {
-                    size: 400,
-                    ..BufferSlice::NOWHERE
-                },
-                ..view(&[1])
-            };
-            let (a, b) = (some(), some());
-            if a.is_apart_from(&b) {
-                found += 1;
-                assert!(places(&a).is_disjoint(&places(&b)), "{a:?} {b:?}");
-            }
-        }
-        assert!(found > 1000, "{found}");
     }
 
     #[test]

@@ -64,6 +64,25 @@ fn every_factorization<F: Real>(tolerance: f64) {
         assert_eq!(qr(&mut reflections, m, n, &mut taus), [false; LANES]);
         let mut orthogonal = reflections.clone();
         q(&mut orthogonal, m, n, &taus);
+        let sides: [Vec<f64>; LANES] = std::array::from_fn(|l| noise(m * 2, 70 + l as u64));
+        let [mut turned, mut back] = [false, true].map(|is_transposed| {
+            let mut c = lanes::<F, LANES>(&sides);
+            apply_q(&reflections, m, &taus, &mut c, is_transposed);
+            c
+        });
+        let whole_turned = lane(&turned, 0);
+        apply_q(&reflections, m, &taus, &mut turned, true);
+        apply_q(&reflections, m, &taus, &mut back, false);
+        for (l, side) in sides.iter().enumerate() {
+            near(&lane(&turned, l), side, tolerance, &what);
+            near(&lane(&back, l), side, tolerance, &what);
+        }
+        // The first columns of Q are what it makes of those of the identity.
+        let mut columns = vec![[F::ZERO; LANES]; m * n];
+        (0..n).for_each(|j| columns[j * m + j] = [F::ONE; LANES]);
+        apply_q(&reflections, m, &taus, &mut columns, false);
+        near(&lane(&columns, 0), &lane(&orthogonal, 0), tolerance, &what);
+        assert_ne!(whole_turned, sides[0], "{what}");
         let right: [Vec<f64>; LANES] = std::array::from_fn(|l| noise(n * 3, 7 + l as u64));
         let mut solution = lanes::<F, LANES>(&right);
         solve(&factor, n, &mut solution, false);

@@ -72,8 +72,21 @@ pub fn span(dim: &WindowDimension, input: i64, range: &Range<i64>, position: i64
     if input <= 0 {
         return None;
     }
-    let mut low = i128::from(range.start).max((-offset + stride - 1).div_euclid(stride));
-    let high = i128::from(range.end - 1).min((last - offset).div_euclid(stride));
+    let (start, end) = (i128::from(range.start), i128::from(range.end - 1));
+    if (stride, dilation) == (1, 1) {
+        // The general case, without its divisions, which are slow.
+        let (low, high) = (start.max(-offset), end.min(last - offset));
+        return (low <= high).then(|| Span {
+            position,
+            first: low as i64,
+            step: 1,
+            count: (high - low) as i64 + 1,
+            base: (low + offset) as i64,
+            base_step: 1,
+        });
+    }
+    let mut low = start.max((-offset + stride - 1).div_euclid(stride));
+    let high = end.min((last - offset).div_euclid(stride));
     let common = gcd(stride, dilation);
     if offset.rem_euclid(common) != 0 {
         return None;
@@ -229,6 +242,8 @@ mod tests {
             (far, 3, 5 * far),
             (far + 1, 1, far),
             (7, 5, far + 3),
+            (1, 1, 1),
+            (1, far, 1),
         ] {
             let dim = WindowDimension {
                 size: 4 * far,

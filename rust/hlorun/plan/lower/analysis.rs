@@ -119,6 +119,7 @@ pub fn analyse(
         analysis.find_sums_of_products(module, &users, data.root);
     }
     let mut sizes: Vec<u32> = Vec::new();
+    let mut joined = Vec::new();
     for at in (0..count).rev() {
         let id = analysis.instructions[at];
         let instruction = module.instruction(id);
@@ -146,15 +147,18 @@ pub fn analyse(
                 analysis.clusters[at] = Some(new);
                 sizes.push(1);
             }
-            Role::Concatenate if walks.joins && analysis.may_join(module, at, &users[at]) => {
-                analysis.roles[at] = Role::Joined;
-            }
-            Role::Concatenate => {
-                for k in 0..instruction.operand_ids().len() as u32 {
-                    analysis.sites.insert((at as u32, k), new + k);
-                    sizes.push(0);
+            Role::Concatenate => match analysis.joining(module, at, &users[at], walks.joins) {
+                Some(cluster) => {
+                    analysis.roles[at] = Role::Joined;
+                    joined.push((at, cluster));
                 }
-            }
+                None => {
+                    for k in 0..instruction.operand_ids().len() as u32 {
+                        analysis.sites.insert((at as u32, k), new + k);
+                        sizes.push(0);
+                    }
+                }
+            },
             Role::Pad | Role::DynamicUpdateSlice => {
                 let k = u32::from(analysis.roles[at] == Role::DynamicUpdateSlice);
                 analysis.sites.insert((at as u32, k), new);
@@ -163,6 +167,7 @@ pub fn analyse(
             Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) | Role::Joined => {}
         }
     }
+    analysis.store_single_joins(module, data.root, &joined);
     analysis
 }
 

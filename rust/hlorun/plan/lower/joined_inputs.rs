@@ -3,28 +3,33 @@
 //!
 //! Applies to concatenations of few arrays, none of which is computed by a loop of its own, that are read by one loop of
 //! many elements, in the order of their layout; the rows of each array have to be the same distance apart, and so have the
-//! elements of a row. A small loop stays as it is: bytecode and machine code read arrays.
+//! elements of a row. A small loop stays as it is: bytecode and machine code read arrays. So does a loop of one such
+//! concatenation of parts of state that it writes: it writes it in place only where it reads nothing of it elsewhere.
 
 use super::analysis::{Analysis, ClusterId, Role};
+use super::transposed_inputs::is_across;
 use super::{Lowering, Scope, views};
 use crate::error::Result;
-use crate::module::{HloModule, InstructionRef};
+use crate::module::{HloModule, HloOpcode, InstructionId, InstructionRef};
 use crate::plan::cost::joined_inputs::{MAX_PIECES, MIN_ELEMENTS};
 use crate::plan::thunk::Piece;
-use crate::plan::view::{ArrayView, PRIVATE};
+use crate::plan::view::{ArrayView, PRIVATE, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "joined-inputs";
 
 impl Analysis {
-    /// Whether one loop alone reads the concatenation at `at`, and its operands are there without it. Readers have been
-    /// analysed.
-    pub(super) fn may_join(&self, module: &HloModule, at: usize, users: &[(u32, u32)]) -> bool {
+    /// The cluster of the one loop that reads the concatenation at `at`, if nobody else does and its operands are there
+    /// without it. Readers have been analysed.
+    pub(super) fn joining(
+        &self,
+        module: &HloModule,
+        at: usize,
+        users: &[(u32, u32)],
+        is_on: bool,
+    ) -> Option<ClusterId> {
         let instruction = module.instruction(self.instructions[at]);
-        let count = instruction
-            .array_shape()
-            .and_then(|shape| shape.element_count());
-        let is_many = count.is_some_and(|count| count >= MIN_ELEMENTS);
+        let count = instruction.array_shape()?.element_count()?;
         let is_stored = |operand: InstructionRef<'_>| {
             let at = self.position.get(&operand.id);
             at.is_some_and(|&at| matches!(self.roles[at as usize], Role::View | Role::Other))
@@ -32,17 +37,59 @@ impl Analysis {
         let is_read_by_loops =
             (users.iter()).all(|&(user, _)| self.roles[user as usize] == Role::Elementwise);
         let is_root = module.computation(instruction.computation()).root == Some(instruction.id);
-        let operands = instruction.operand_ids().len();
-        let applies = is_many
+        let applies = is_on
+            && count >= MIN_ELEMENTS
             && !is_root
-            && !users.is_empty()
             && is_read_by_loops
-            && (2..=MAX_PIECES).contains(&operands)
+            && (2..=MAX_PIECES).contains(&instruction.operand_ids().len())
             && instruction.operands().all(is_stored);
-        let site = applies
-            .then(|| self.common_site(module, at, users))
-            .flatten();
-        site.is_some_and(|(cluster, order)| order == self.orders[at] && !self.is_reduced(cluster))
+        let site = applies.then(|| self.common_site(module, at, users));
+        let (cluster, order) = site.flatten()?;
+        (order == self.orders[at] && !self.is_reduced(cluster)).then_some(cluster)
+    }
+
+    /// Lets a concatenation be stored that is the only one of its loop, where that computes the state of which it has parts:
+    /// the loop can then write the state in place, and would have to be copied to it otherwise.
+    pub(super) fn store_single_joins(
+        &mut self,
+        module: &HloModule,
+        root: Option<InstructionId>,
+        joined: &[(usize, ClusterId)],
+    ) {
+        let results = root
+            .map(|root| module.operand_ids(root))
+            .unwrap_or_default();
+        for &(at, cluster) in joined {
+            let is_only = joined.iter().filter(|other| other.1 == cluster).count() == 1;
+            let mut state = results.iter().enumerate().filter(|&(_, id)| {
+                let at = self.position.get(id).map(|&at| at as usize);
+                at.is_some_and(|at| self.clusters[at] == Some(cluster))
+            });
+            let operands = module.operand_ids(self.instructions[at]);
+            let has_parts_of = |k: usize| {
+                let mut sources = operands.iter();
+                sources.any(|&id| self.state_of(module, id) == Some(k))
+            };
+            if is_only && state.any(|(k, _)| has_parts_of(k)) {
+                self.roles[at] = Role::Concatenate;
+            }
+        }
+    }
+
+    /// Which element of the computation's parameter a view is of.
+    fn state_of(&self, module: &HloModule, mut id: InstructionId) -> Option<usize> {
+        loop {
+            let instruction = module.instruction(id);
+            let at = *self.position.get(&id)? as usize;
+            match instruction.tuple_index() {
+                Some(k) => {
+                    let whole = instruction.operand(0)?;
+                    return (whole.opcode() == HloOpcode::Parameter).then_some(k);
+                }
+                None if self.roles[at] == Role::View => id = instruction.operand(0)?.id,
+                None => return None,
+            }
+        }
     }
 
     /// Whether a reduction reads the values of a cluster.
@@ -99,6 +146,10 @@ fn piece(view: ArrayView, (outer, inner): (&[u8], &[u8]), rows: usize) -> Option
         _ => None,
     };
     let (row_step, row) = (step(outer)?.1, step(inner)?);
+    let walk = Walk::from_slice(&[(rows as i64, row_step), (row.0 as i64, row.1)]);
+    if is_across(&walk, view.element_type.size_bytes()) {
+        return None;
+    }
     Some(Piece {
         view,
         rows: (rows, row_step),

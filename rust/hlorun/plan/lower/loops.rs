@@ -44,9 +44,7 @@ impl Cluster {
             known: FxHashMap::default(),
         }
     }
-}
 
-impl Cluster {
     /// Several arrays as an input, whose shape is that of all of them.
     fn join(&mut self, whole: &ArrayShape, pieces: &[Piece]) -> Register {
         let register = self.builder.input(whole.element_type);

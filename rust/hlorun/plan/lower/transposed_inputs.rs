@@ -51,7 +51,7 @@ impl<'m> Lowering<'m> {
 }
 
 /// Whether a loop of this walk reads an array across memory.
-fn is_across(walk: &Walk, size: usize) -> bool {
+pub(super) fn is_across(walk: &Walk, size: usize) -> bool {
     let count = |steps: &[(i64, i64)]| {
         let moving = steps.iter().filter(|step| step.1 != 0);
         moving.fold(1i64, |all, step| all.saturating_mul(step.0))

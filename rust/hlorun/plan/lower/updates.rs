@@ -13,9 +13,7 @@ use super::{Lowering, Scope, views};
 use crate::error::{HloError, Result};
 use crate::module::InstructionRef;
 use crate::plan::faults::{self, Fault};
-use crate::plan::thunk::{
-    Access, BufferKind, Effect, LoadKind, LoopThunk, Order, Place, Thunk, ThunkKind,
-};
+use crate::plan::thunk::{Access, BufferKind, Effect, LoadKind, LoopThunk, Thunk, ThunkKind};
 use crate::plan::view::{ArrayView, Walk};
 use crate::types::Dims;
 
@@ -143,6 +141,7 @@ impl Places {
 
     /// Whether a view of the result has no byte that the update writes.
     fn is_apart(&self, view: &ArrayView) -> bool {
+        let whole = |view| Access::of_view(view, Effect::Read);
         whole(view).is_apart(&whole(&self.destination))
     }
 
@@ -189,14 +188,4 @@ impl Places {
 fn reads(fused: &LoopThunk, buffer: u32) -> bool {
     let mut views = fused.loads.iter().flat_map(|load| load.views());
     views.any(|view| view.slice.allocation == buffer)
-}
-
-/// All elements of a view, in any order.
-fn whole(view: &ArrayView) -> Access<'_> {
-    Access {
-        slice: view.slice,
-        place: Place::View(view),
-        effect: Effect::Read,
-        order: Order::Any,
-    }
 }

@@ -15,7 +15,7 @@ use crate::plan::cost::loop_merging::{
 use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::program::{Home, ProgramBuilder, Register, Task};
 use crate::plan::faults::{self, Fault};
-use crate::plan::thunk::accesses::Access;
+use crate::plan::thunk::accesses::{Access, Effect};
 use crate::plan::thunk::{
     BufferKind, Load, LoadKind, LogicalBuffer, LoopThunk, RowTiledThunk, Store, Thunk, ThunkKind,
     ThunkSequence,
@@ -141,7 +141,7 @@ impl Neighbours<'_> {
         let is_free = |store: &Store| {
             let mut written = a.stores.iter();
             !a.reads(store.view.slice.allocation)
-                && written.all(|other| store.view.is_apart_from(&other.view))
+                && written.all(|other| is_apart(other, store))
                 && keeps_indices(&store.view)
         };
         let is_apart = b.stores.iter().all(is_free);
@@ -226,6 +226,12 @@ impl Neighbours<'_> {
             }
         });
     }
+}
+
+/// Whether two stores write no element both.
+fn is_apart(a: &Store, b: &Store) -> bool {
+    let [a, b] = [a, b].map(|store| Access::of_view(&store.view, Effect::WritePart));
+    a.is_apart(&b)
 }
 
 /// Whether a load reads, element by element, what a store writes.
@@ -313,7 +319,7 @@ struct Merge {
     loads: Vec<Load>,
     stores: Vec<Store>,
     results: Vec<Register>,
-    /// Loads, of more than one element, of what the loop already reads or computes.
+    /// Loads of arrays that the loop already reads or computes.
     shared_loads: usize,
     has_vector_bytecode: bool,
 }
@@ -332,7 +338,8 @@ impl Merge {
                 _ => false,
             };
             if is_same && known.walk == load.walk {
-                self.shared_loads += usize::from(!known.is_constant());
+                let is_array = known.views().next().is_some() && !known.is_constant();
+                self.shared_loads += usize::from(is_array);
                 return known.register;
             }
         }

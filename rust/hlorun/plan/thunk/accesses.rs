@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-use super::{GemmThunk, GemmWay, LoadKind, LoopThunk, ReduceThunk, Thunk, ThunkKind};
+use super::{GemmThunk, GemmWay, Load, LoadKind, LoopThunk, ReduceThunk, Thunk, ThunkKind};
 use crate::plan::faults::{self, Fault};
 use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk};
 
@@ -107,20 +107,26 @@ fn write_to(result: &ArrayView) -> Effect {
 /// The list, once for reading and once for changing slices.
 macro_rules! operands {
     ($name:ident, $operand:ident $(, $mut:tt)?) => {
+        impl Load {
+            fn $name<'t>(&'t $($mut)? self, f: &mut dyn FnMut($operand<'t>, Effect, Order<'t>)) {
+                match &$($mut)? self.kind {
+                    LoadKind::View(view) => {
+                        f($operand::View(view), Effect::Read, Order::Elements(&self.walk));
+                    }
+                    LoadKind::Joined(pieces) => {
+                        for piece in pieces {
+                            f($operand::View(&$($mut)? piece.view), Effect::Read, Order::Any);
+                        }
+                    }
+                    LoadKind::Iota => {}
+                }
+            }
+        }
+
         impl LoopThunk {
             fn $name<'t>(&'t $($mut)? self, f: &mut dyn FnMut($operand<'t>, Effect, Order<'t>)) {
                 for load in &$($mut)? self.loads {
-                    match &$($mut)? load.kind {
-                        LoadKind::View(view) => {
-                            f($operand::View(view), Effect::Read, Order::Elements(&load.walk));
-                        }
-                        LoadKind::Joined(pieces) => {
-                            for piece in pieces {
-                                f($operand::View(&$($mut)? piece.view), Effect::Read, Order::Any);
-                            }
-                        }
-                        LoadKind::Iota => {}
-                    }
+                    load.$name(f);
                 }
                 for store in &$($mut)? self.stores {
                     let effect = write_of(store.covers_buffer);
@@ -132,9 +138,7 @@ macro_rules! operands {
         impl ReduceThunk {
             fn $name<'t>(&'t $($mut)? self, f: &mut dyn FnMut($operand<'t>, Effect, Order<'t>)) {
                 for load in &$($mut)? self.loads {
-                    if let LoadKind::View(view) = &$($mut)? load.kind {
-                        f($operand::View(view), Effect::Read, Order::Elements(&load.walk));
-                    }
+                    load.$name(f);
                 }
                 for init in &$($mut)? self.inits {
                     f($operand::View(init), Effect::Read, Order::Any);

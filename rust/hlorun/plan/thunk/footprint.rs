@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::{Access, Order, Place};
+use super::{Access, Effect, Order, Place};
+use crate::plan::view::ArrayView;
 
 /// Most runs that the bytes of one access are told apart into; beyond, gaps count as touched.
 const MAX_RUNS: u64 = 1 << 16;
@@ -107,9 +108,25 @@ impl Access<'_> {
             .is_none_or(|hull| hull.start >= start && hull.end <= start + size)
     }
 
+    /// An access to all elements of a view, in any order.
+    pub fn of_view(view: &ArrayView, effect: Effect) -> Access<'_> {
+        Access {
+            slice: view.slice,
+            place: Place::View(view),
+            effect,
+            order: Order::Any,
+        }
+    }
+
     /// Whether they share no byte; false where that is not known.
     pub fn is_apart(&self, other: &Access<'_>) -> bool {
         if self.slice.allocation != other.slice.allocation {
+            return true;
+        }
+        let (Some(own), Some(others)) = (self.hull(), other.hull()) else {
+            return true;
+        };
+        if own.end <= others.start || others.end <= own.start || self.is_beside(other) {
             return true;
         }
         let (a, b) = (self.footprint(), other.footprint());
@@ -127,6 +144,40 @@ impl Access<'_> {
             }
         }
         true
+    }
+
+    /// Whether there is a distance after which both begin again, and within which they have parts of their own, as
+    /// neighbouring columns have, however many rows there are.
+    fn is_beside(&self, other: &Access<'_>) -> bool {
+        if self.is_dynamic() || other.is_dynamic() {
+            return false;
+        }
+        let steps = self.elements().steps;
+        let mut distances = steps.iter().map(|step| step.1.abs());
+        distances.any(|distance| {
+            let (own, others) = (self.part_of(distance), other.part_of(distance));
+            let moved = (others.start - own.start).checked_rem_euclid(distance);
+            let is_beside = |moved| {
+                let end = moved + (others.end - others.start);
+                moved >= own.end - own.start && end <= distance
+            };
+            moved.is_some_and(is_beside)
+        })
+    }
+
+    /// The bytes of the elements that are not moved by multiples of `distance`.
+    fn part_of(&self, distance: i128) -> Range<i128> {
+        let elements = self.elements();
+        let first = self.slice.offset as i128 + elements.first;
+        let (mut from, mut to) = (first, first + elements.size);
+        for (count, stride) in elements.steps {
+            if distance == 0 || stride % distance != 0 {
+                let reach = (count - 1) * stride;
+                from += reach.min(0);
+                to += reach.max(0);
+            }
+        }
+        from..to
     }
 
     /// The bytes, run by run.
@@ -207,12 +258,51 @@ mod tests {
     }
 
     fn access(view: &ArrayView) -> Access<'_> {
-        Access {
-            slice: view.slice,
-            place: Place::View(view),
-            effect: Effect::Read,
-            order: Order::Any,
+        Access::of_view(view, Effect::Read)
+    }
+
+    #[test]
+    fn columns_of_many_rows_are_apart() {
+        let columns = |offset, width| view(&[1 << 20, width], &[16, 1], offset);
+        let (first, rest) = (columns(0, 8), columns(8, 8));
+        assert!(access(&first).is_apart(&access(&rest)));
+        assert!(access(&rest.reverse(&[0, 1])).is_apart(&access(&first)));
+        assert!(!access(&columns(0, 9)).is_apart(&access(&rest)));
+        // These reach over the end of a row.
+        let longer = columns(8, 9);
+        assert!(
+            !access(&longer).is_apart(&access(&first))
+                && !access(&first).is_apart(&access(&longer))
+        );
+        assert!(access(&view(&[1 << 20], &[2], 0)).is_apart(&access(&view(&[1 << 20], &[2], 1))));
+    }
+
+    #[test]
+    fn what_is_beside_shares_no_byte() {
+        let mut state = 1u64;
+        let mut draw = |n: i64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            ((state >> 33) as i64) % n
+        };
+        let mut found = 0;
+        for _ in 0..20_000 {
+            let mut some = || {
+                let mut pair = |first: i64, n: i64| [first + draw(n), first + draw(n)];
+                let (dims, strides) = (pair(1, 4), pair(-8, 17));
+                view(&dims, &strides, 40 + draw(12))
+            };
+            let (a, b) = (some(), some());
+            if access(&a).is_beside(&access(&b)) {
+                found += 1;
+                let bytes = |view: &ArrayView| access(view).footprint().runs;
+                let bytes = [bytes(&a), bytes(&b)].map(|runs| runs.into_iter().flatten());
+                let [own, others] = bytes.map(|all| all.collect::<std::collections::HashSet<_>>());
+                assert!(own.is_disjoint(&others), "{a:?} {b:?}");
+            }
         }
+        assert!(found > 1000, "{found}");
     }
 
     #[test]

@@ -239,8 +239,8 @@ fn count_linalg(linalg: &LinalgOp, op: &OpThunk, counts: &mut Counts) {
         }
         _ => batch * long * short * short,
     };
-    let is_small =
-        *m <= small_matrices::MAX_SIZE as i64 && batch >= small_matrices::MIN_TOGETHER as f64;
+    let is_small = m.saturating_mul(*n) <= small_matrices::MAX_ELEMENTS as i64
+        && batch >= small_matrices::MIN_TOGETHER as f64;
     let has_vectors = matches!(
         linalg.routine,
         Routine::Syevd | Routine::Gesdd | Routine::Geev | Routine::Gees

@@ -98,7 +98,7 @@ pub fn run(
         let rows = first.dims[first.dims.len() - 1] as usize;
         // Whole groups, so that no lane of a task's vectors stays empty but in the last one.
         let lanes = small::lanes(first.element_type);
-        let grain = (TASK_STEPS / (work * rows)).div_ceil(lanes);
+        let grain = (TASK_STEPS / (work * rows)).max(1).div_ceil(lanes);
         try_split(environment, count.div_ceil(lanes), grain, &|groups| {
             let range = groups.start * lanes..count.min(groups.end * lanes);
             small::run(op, sources, targets, range, &alone)

@@ -2,8 +2,8 @@
 //!
 //! In: the operands and results of a [`LinalgOp`] and which matrices of the batch. Out: their results, except for
 //! matrices that cannot be factored, which are named. Conditions: `f32` or `f64`, a Cholesky, LU or QR factorization,
-//! the Q of one, or a triangular solve, of at most [`small_matrices::MAX_SIZE`] rows and columns. Promise: which
-//! matrices run together changes no bits.
+//! the Q of one or a product with it, or a triangular solve, of at most [`small_matrices::MAX_ELEMENTS`] elements each.
+//! Promise: which matrices run together changes no bits.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::buffers::filled;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::ops::walk::SharedArray;
-use crate::plan::cost::small_matrices::{MAX_SIZE, MIN_TOGETHER};
+use crate::plan::cost::small_matrices::{MAX_ELEMENTS, MIN_TOGETHER};
 use crate::plan::ops::linalg::{LinalgOp, Routine, Transpose};
 use crate::types::{PrimitiveType, strided};
 
@@ -187,12 +187,14 @@ pub fn fits(
     let operands = match op.routine {
         Routine::Potrf | Routine::Getrf | Routine::Geqrf => 1,
         Routine::Trsm | Routine::Orgqr => 2,
+        Routine::Ormqr => 3,
         _ => return false,
     };
     let small = |(array, rank): &(SharedArray, usize)| {
         let array = array.get();
         let dims = &array.dims[array.dims.len() - rank..];
-        dims.iter().all(|&d| (1..=MAX_SIZE as i64).contains(&d))
+        let count = dims.iter().fold(1i64, |all, &d| all.saturating_mul(d));
+        (1..=MAX_ELEMENTS as i64).contains(&count)
     };
     // Statuses and row exchanges are integers.
     let is_number = |at: usize, rank: usize| rank == 2 || at == 1 && op.routine == Routine::Geqrf;
@@ -233,6 +235,12 @@ fn shapes_agree(
         Routine::Orgqr => {
             let taus = View::new(&inputs[1]).rows;
             same(&a, &first) && a.columns <= a.rows && taus <= a.columns
+        }
+        Routine::Ormqr => {
+            let c = View::new(&inputs[2]);
+            let size = if op.left { c.rows } else { c.columns };
+            let taus = View::new(&inputs[1]).rows;
+            same(&c, &first) && a.rows == size && taus <= a.columns.min(size)
         }
         _ => same(&a, &first) && vector(1),
     }
@@ -302,6 +310,7 @@ impl Work<'_> {
             Routine::Trsm => self.solve::<F, L>(&range)?,
             Routine::Getrf => self.lu::<F, L>(&range)?,
             Routine::Geqrf => self.qr::<F, L>(&range)?,
+            Routine::Ormqr => self.apply_q::<F, L>(&range)?,
             _ => self.q::<F, L>(&range)?,
         };
         for (l, index) in range.enumerate() {
@@ -398,6 +407,27 @@ impl Work<'_> {
         factors.load(range, &mut taus);
         kernels::q(&mut a, from.rows, from.columns, &taus);
         View::new(&self.outputs[0]).store(range, &a, &[false; L]);
+        self.succeeded(2, range, &[false; L]);
+        Ok([false; L])
+    }
+
+    fn apply_q<F: Real, const L: usize>(&self, range: &Range<usize>) -> Result<[bool; L]> {
+        let (from, factors) = (View::new(&self.inputs[0]), View::new(&self.inputs[1]));
+        let (mut c, mut to) = (View::new(&self.inputs[2]), View::new(&self.outputs[0]));
+        let mut is_transposed = self.op.transpose != Transpose::No;
+        // The transpose of c Q is that of Q times that of c.
+        if !self.op.left {
+            (c, to) = (c.transposed(), to.transposed());
+            is_transposed = !is_transposed;
+        }
+        let mut a = filled([F::ZERO; L], from.size())?;
+        let mut taus = filled([F::ZERO; L], factors.rows)?;
+        let mut x = filled([F::ZERO; L], c.size())?;
+        from.load(range, &mut a);
+        factors.load(range, &mut taus);
+        c.load(range, &mut x);
+        kernels::apply_q(&a, from.rows, &taus, &mut x, is_transposed);
+        to.store(range, &x, &[false; L]);
         self.succeeded(2, range, &[false; L]);
         Ok([false; L])
     }

@@ -49,6 +49,32 @@ fn definite(n: usize) -> [Vec<f64>; LANES] {
     })
 }
 
+/// Compares products with Q, and with its transpose, with each other and with its first columns.
+fn check_products<F: Real>(
+    reflections: &[[F; LANES]],
+    taus: &[[F; LANES]],
+    columns: &[[F; LANES]],
+    m: usize,
+    tolerance: f64,
+) {
+    let what = format!("products of Q, {m} rows");
+    let sides: [Vec<f64>; LANES] = std::array::from_fn(|l| noise(m * 2, 70 + l as u64));
+    for is_transposed in [false, true] {
+        let mut c = lanes::<F, LANES>(&sides);
+        apply_q(reflections, m, taus, &mut c, is_transposed);
+        assert_ne!(lane(&c, 0), sides[0], "{what}");
+        apply_q(reflections, m, taus, &mut c, !is_transposed);
+        for (l, side) in sides.iter().enumerate() {
+            near(&lane(&c, l), side, tolerance, &what);
+        }
+    }
+    let n = columns.len() / m;
+    let mut identity = vec![[F::ZERO; LANES]; m * n];
+    (0..n).for_each(|j| identity[j * m + j] = [F::ONE; LANES]);
+    apply_q(reflections, m, taus, &mut identity, false);
+    near(&lane(&identity, 0), &lane(columns, 0), tolerance, &what);
+}
+
 fn every_factorization<F: Real>(tolerance: f64) {
     for n in 1..=13 {
         let (m, what) = (n + 2, format!("{n}"));
@@ -64,25 +90,7 @@ fn every_factorization<F: Real>(tolerance: f64) {
         assert_eq!(qr(&mut reflections, m, n, &mut taus), [false; LANES]);
         let mut orthogonal = reflections.clone();
         q(&mut orthogonal, m, n, &taus);
-        let sides: [Vec<f64>; LANES] = std::array::from_fn(|l| noise(m * 2, 70 + l as u64));
-        let [mut turned, mut back] = [false, true].map(|is_transposed| {
-            let mut c = lanes::<F, LANES>(&sides);
-            apply_q(&reflections, m, &taus, &mut c, is_transposed);
-            c
-        });
-        let whole_turned = lane(&turned, 0);
-        apply_q(&reflections, m, &taus, &mut turned, true);
-        apply_q(&reflections, m, &taus, &mut back, false);
-        for (l, side) in sides.iter().enumerate() {
-            near(&lane(&turned, l), side, tolerance, &what);
-            near(&lane(&back, l), side, tolerance, &what);
-        }
-        // The first columns of Q are what it makes of those of the identity.
-        let mut columns = vec![[F::ZERO; LANES]; m * n];
-        (0..n).for_each(|j| columns[j * m + j] = [F::ONE; LANES]);
-        apply_q(&reflections, m, &taus, &mut columns, false);
-        near(&lane(&columns, 0), &lane(&orthogonal, 0), tolerance, &what);
-        assert_ne!(whole_turned, sides[0], "{what}");
+        check_products::<F>(&reflections, &taus, &orthogonal, m, tolerance);
         let right: [Vec<f64>; LANES] = std::array::from_fn(|l| noise(n * 3, 7 + l as u64));
         let mut solution = lanes::<F, LANES>(&right);
         solve(&factor, n, &mut solution, false);

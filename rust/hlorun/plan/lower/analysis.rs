@@ -153,16 +153,13 @@ pub fn analyse(
                     joined.push((at, cluster));
                 }
                 None => {
-                    for k in 0..instruction.operand_ids().len() as u32 {
-                        analysis.sites.insert((at as u32, k), new + k);
-                        sizes.push(0);
-                    }
+                    let operands = instruction.operand_ids().len() as u32;
+                    analysis.own_sites(at, 0..operands, &mut sizes);
                 }
             },
             Role::Pad | Role::DynamicUpdateSlice => {
                 let k = u32::from(analysis.roles[at] == Role::DynamicUpdateSlice);
-                analysis.sites.insert((at as u32, k), new);
-                sizes.push(0);
+                analysis.own_sites(at, k..k + 1, &mut sizes);
             }
             Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) | Role::Joined => {}
         }
@@ -186,6 +183,14 @@ fn walked(instruction: InstructionRef<'_>, role: Role, is_result: bool) -> Order
 }
 
 impl Analysis {
+    /// Gives each of the operands `which` of the instruction at `at` a cluster of its own, which stores it.
+    fn own_sites(&mut self, at: usize, which: std::ops::Range<u32>, sizes: &mut Vec<u32>) {
+        for k in which {
+            self.sites.insert((at as u32, k), sizes.len() as ClusterId);
+            sizes.push(0);
+        }
+    }
+
     /// Makes the instruction at `at` part of the cluster `site`, which holds all its readers, or the root of a
     /// new one; `sizes` are those of all clusters.
     fn join(&mut self, at: usize, site: Option<(ClusterId, Order)>, sizes: &mut Vec<u32>) {

@@ -164,7 +164,7 @@ pub fn analyse(
             Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) | Role::Joined => {}
         }
     }
-    analysis.store_single_joins(module, data.root, &joined);
+    analysis.store_others(module, data.root, &joined);
     analysis
 }
 

@@ -6,6 +6,9 @@
 //! elements of a row. A small loop stays as it is: bytecode and machine code read arrays. So does a loop of one such
 //! concatenation of parts of state that it writes: it writes it in place only where it reads nothing of it elsewhere.
 
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use super::analysis::{Analysis, ClusterId, Role};
 use super::transposed_inputs::is_across;
 use super::{Lowering, Scope, views};
@@ -17,6 +20,16 @@ use crate::plan::view::{ArrayView, PRIVATE, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "joined-inputs";
+
+/// What a cluster does that reads concatenations piece by piece.
+#[derive(Default)]
+struct Reader {
+    /// How many it reads.
+    joins: usize,
+    is_reduction: bool,
+    /// Elements of the computation's result that it computes.
+    state: SmallVec<[usize; 1]>,
+}
 
 impl Analysis {
     /// The cluster of the one loop that reads the concatenation at `at`, if nobody else does and its operands are there
@@ -45,32 +58,44 @@ impl Analysis {
             && instruction.operands().all(is_stored);
         let site = applies.then(|| self.common_site(module, at, users));
         let (cluster, order) = site.flatten()?;
-        (order == self.orders[at] && !self.is_reduced(cluster)).then_some(cluster)
+        (order == self.orders[at]).then_some(cluster)
     }
 
-    /// Lets a concatenation be stored that is the only one of its loop, where that computes the state of which it has parts:
-    /// the loop can then write the state in place, and would have to be copied to it otherwise.
-    pub(super) fn store_single_joins(
+    /// Lets those of the concatenations `joined`, with the clusters that read them, be stored that a reduction reads, or that
+    /// are the only one of a loop which computes the state of which they have parts: the loop can then write the state in
+    /// place, and would have to be copied to it otherwise.
+    pub(super) fn store_others(
         &mut self,
         module: &HloModule,
         root: Option<InstructionId>,
         joined: &[(usize, ClusterId)],
     ) {
-        let results = root
-            .map(|root| module.operand_ids(root))
-            .unwrap_or_default();
+        if joined.is_empty() {
+            return;
+        }
+        let mut readers: FxHashMap<ClusterId, Reader> = FxHashMap::default();
+        for &(_, cluster) in joined {
+            readers.entry(cluster).or_default().joins += 1;
+        }
+        for (role, cluster) in self.roles.iter().zip(&self.clusters) {
+            if let Some(reader) = cluster.and_then(|cluster| readers.get_mut(&cluster)) {
+                reader.is_reduction |= *role == Role::Reduce;
+            }
+        }
+        let results = root.map(|root| module.operand_ids(root));
+        for (k, id) in results.unwrap_or_default().iter().enumerate() {
+            let cluster = self.position.get(id).map(|&at| self.clusters[at as usize]);
+            let reader = cluster.flatten().and_then(|own| readers.get_mut(&own));
+            reader.into_iter().for_each(|reader| reader.state.push(k));
+        }
         for &(at, cluster) in joined {
-            let is_only = joined.iter().filter(|other| other.1 == cluster).count() == 1;
-            let mut state = results.iter().enumerate().filter(|&(_, id)| {
-                let at = self.position.get(id).map(|&at| at as usize);
-                at.is_some_and(|at| self.clusters[at] == Some(cluster))
+            let reader = &readers[&cluster];
+            let mut operands = module.operand_ids(self.instructions[at]).iter();
+            let has_state = operands.any(|&id| {
+                let state = self.state_of(module, id);
+                state.is_some_and(|k| reader.state.contains(&k))
             });
-            let operands = module.operand_ids(self.instructions[at]);
-            let has_parts_of = |k: usize| {
-                let mut sources = operands.iter();
-                sources.any(|&id| self.state_of(module, id) == Some(k))
-            };
-            if is_only && state.any(|(k, _)| has_parts_of(k)) {
+            if reader.is_reduction || reader.joins == 1 && has_state {
                 self.roles[at] = Role::Concatenate;
             }
         }
@@ -90,12 +115,6 @@ impl Analysis {
                 None => return None,
             }
         }
-    }
-
-    /// Whether a reduction reads the values of a cluster.
-    fn is_reduced(&self, cluster: ClusterId) -> bool {
-        let mut all = self.roles.iter().zip(&self.clusters);
-        all.any(|(role, own)| *role == Role::Reduce && *own == Some(cluster))
     }
 }
 

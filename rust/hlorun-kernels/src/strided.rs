@@ -42,6 +42,7 @@ macro_rules! by_size {
 
 mod fill;
 pub mod line_rows;
+pub mod picks;
 mod repeated;
 
 pub use fill::fill;

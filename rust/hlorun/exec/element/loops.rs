@@ -19,7 +19,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
 use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::tiles::row_of;
-use crate::plan::thunk::{Load, LoadKind, LoopThunk};
+use crate::plan::thunk::{Load, LoadKind, LoopThunk, PickedWalk};
 use crate::plan::view::{PRIVATE, Walk};
 
 /// An input of a running loop.
@@ -319,7 +319,7 @@ struct Target<'p> {
     register: Register,
     base: *mut u8,
     size: usize,
-    walk: &'p crate::plan::view::Walk,
+    walk: &'p PickedWalk,
     /// The register is the last step's memory and may be written in place.
     direct: bool,
     is_dense: bool,

@@ -5,6 +5,7 @@ mod joined;
 pub mod loops;
 pub mod machine_code;
 pub mod outside;
+mod picks;
 pub mod program;
 pub mod scalar_bytecode;
 pub mod small_loop;

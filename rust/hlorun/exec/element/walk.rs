@@ -1,11 +1,19 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
+use super::picks::picks;
 use crate::plan::cost::tiles::{
     MAX_LINE_ROW, MAX_LISTED, MAX_REPEATS, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS,
 };
+use crate::plan::thunk::PickedWalk;
+use crate::plan::thunk::picked_walk::Block;
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
 use hlorun_kernels::strided::line_rows::{LineRows, MIN_BYTES};
+use hlorun_kernels::strided::picks::Picks;
+
+mod scatter;
+
+pub use scatter::scatter;
 
 /// Calls `f(offset, stride, done, count)` for every piece of a row among elements
 /// `start..start + n`: `count` elements from `offset`, `stride` apart, after `done` others.
@@ -168,7 +176,7 @@ pub fn rest_of_run(run: usize, start: usize) -> usize {
 ///
 /// All elements the walk reaches from `base` are readable and `out` holds `n` elements.
 pub unsafe fn gather(
-    walk: &Walk,
+    picked: &PickedWalk,
     size: usize,
     base: *const u8,
     start: usize,
@@ -177,20 +185,28 @@ pub unsafe fn gather(
 ) {
     by_size!(size, T => {
         let (base, out) = (base.cast::<T>(), out.cast::<T>());
+        let walk: &Walk = picked;
         if let Some(repeated) = repeated_row(walk, size, n) {
             // SAFETY: the caller's promise.
             return unsafe { gather_repeated(walk, repeated, base, start, n, out) };
         }
         // SAFETY: the caller's promise.
         unsafe {
+            if let [.., (count, 0)] = *walk.as_slice() && is_repeated_few(walk) {
+                let block = (walk, 1, count as usize);
+                return gather_whole(block, base, start, n, out, |from, step, rows, to| {
+                    let (step, count) = (step * size as isize, count as usize);
+                    hlorun_kernels::strided::repeat(size, rows, step, count, from.cast(), to.cast());
+                });
+            }
+            let lines = line_rows(walk, size).filter(|_| n * size >= MIN_LINE_ROWS);
+            if let Some(rows) = lines.filter(|rows| rows.elements > FEW) {
+                return gather_line_rows(walk, rows, base, start, n, out);
+            }
+            if let Some(block) = picks(picked, size, n) {
+                return gather_picked(walk, block, base, start, n, out);
+            }
             match *walk.as_slice() {
-                [.., (times, _), (count @ 2..=MAX_REPEATS, 0)] if times >= MIN_SHORT_ROWS => {
-                    let block = (walk, 1, count as usize);
-                    gather_whole(block, base, start, n, out, |from, step, rows, to| {
-                        let (step, count) = (step * size as isize, count as usize);
-                        hlorun_kernels::strided::repeat(size, rows, step, count, from.cast(), to.cast());
-                    });
-                }
                 [.., (times, _), (2, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 2>(walk, base, start, n, out);
                 }
@@ -202,15 +218,53 @@ pub unsafe fn gather(
                 }
                 _ => match listed_block(walk, size).filter(|_| n >= MAX_LISTED) {
                     Some(depth) => gather_blocks((walk, depth), base, start, n, out),
-                    None if n * size < MIN_LINE_ROWS => gather_pieces(walk, base, start, n, out),
-                    None => match line_rows(walk, size) {
-                        Some(rows) => gather_line_rows(walk, rows, base, start, n, out),
-                        None => gather_pieces(walk, base, start, n, out),
-                    },
+                    None => gather_pieces(walk, base, start, n, out),
                 },
             }
         }
     })
+}
+
+/// Most elements of a row that is copied by a loop of its own length.
+const FEW: usize = 4;
+
+/// [`gather`] of blocks whose elements are picked by vectors.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_picked<T: Copy>(
+    walk: &Walk,
+    block: &Block<Picks>,
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    for_blocks(
+        (walk, block.depth, block.count),
+        start,
+        n,
+        // SAFETY: the caller's promise; parts of blocks lie inside the walk and the output.
+        |start, n, done| unsafe { gather_pieces(walk, base, start, n, out.add(done)) },
+        // SAFETY: as above, of whole blocks.
+        |offset, step, times, done| unsafe {
+            if times < block.times {
+                let n = times * block.count;
+                return gather_pieces(walk, base, start + done, n, out.add(done));
+            }
+            for (first, blocks) in block.runs(times) {
+                let from = base.offset(offset + first as isize * step);
+                let to = out.add(done + first * block.count);
+                let step = step * (block.times * size_of::<T>()) as isize;
+                block.copy.copy(from.cast(), step, blocks, to.cast());
+            }
+        },
+    );
+}
+
+/// Whether each element is repeated a few times, by vectors that hold the same lanes all the time.
+fn is_repeated_few(walk: &Walk) -> bool {
+    matches!(*walk.as_slice(), [.., (times, _), (2..=MAX_REPEATS, 0)] if times >= MIN_SHORT_ROWS)
 }
 
 /// How many inner dimensions of a walk are gathered by a list of offsets; `None` where rows are not short.
@@ -499,97 +553,6 @@ unsafe fn short_rows<T: Copy, const S: usize>(
             }
         }
     }
-}
-
-/// Copies `n` contiguous elements at `from` to elements `start..start + n` of a walk from `base`.
-///
-/// # Safety
-///
-/// All elements the walk reaches from `base` are writable and `from` holds `n` elements, which are none of those or, where
-/// these lie in one run, the very elements.
-pub unsafe fn scatter(
-    walk: &Walk,
-    size: usize,
-    base: *mut u8,
-    start: usize,
-    n: usize,
-    from: *const u8,
-) {
-    by_size!(size, T => {
-        let (base, from) = (base.cast::<T>(), from.cast::<T>());
-        // SAFETY: the caller's promise.
-        unsafe {
-            match *walk.as_slice() {
-                [.., (times, _), (row, stride)]
-                    if times >= MIN_SHORT_ROWS && row as usize * size <= SHORT =>
-                {
-                    scatter_rows(walk, (row as usize, stride as isize), base, start, n, from);
-                }
-                _ => scatter_pieces(walk, base, start, n, from),
-            }
-        }
-    })
-}
-
-/// [`scatter`] of short rows.
-///
-/// # Safety
-/// As for that.
-unsafe fn scatter_rows<T: Copy>(
-    walk: &Walk,
-    (row, stride): (usize, isize),
-    base: *mut T,
-    start: usize,
-    n: usize,
-    from: *const T,
-) {
-    let size = size_of::<T>() as isize;
-    for_blocks(
-        (walk, 1, row),
-        start,
-        n,
-        // SAFETY: the caller's promise; parts of rows lie inside the walk.
-        |start, n, done| unsafe { scatter_pieces(walk, base, start, n, from.add(done)) },
-        // SAFETY: as above, of whole rows.
-        |offset, step, rows, done| unsafe {
-            hlorun_kernels::copy_strided(
-                size_of::<T>(),
-                &[rows, row],
-                from.add(done).cast(),
-                &[row as isize * size, size],
-                base.offset(offset).cast(),
-                &[step * size, stride * size],
-            );
-        },
-    );
-}
-
-/// [`scatter`] piece by piece.
-///
-/// # Safety
-/// As for that.
-unsafe fn scatter_pieces<T: Copy>(
-    walk: &Walk,
-    base: *mut T,
-    start: usize,
-    n: usize,
-    from: *const T,
-) {
-    pieces(walk, start, n, |offset, stride, done, count| {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let to = base.offset(offset as isize);
-            let from = from.add(done);
-            if stride == 1 {
-                hlorun_kernels::copy(from.cast(), to.cast(), count * size_of::<T>());
-            } else {
-                for i in 0..count {
-                    to.offset(i as isize * stride as isize)
-                        .write_unaligned(from.add(i).read());
-                }
-            }
-        }
-    });
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::plan::error::unsupported;
 use crate::plan::thunk::{
     FoldWay, Load, LoadKind, LoopThunk, Piece, ReduceThunk, Store, ThunkKind,
 };
-use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
+use crate::plan::view::{ArrayView, BufferSlice, Walk, is_one_run, major_to_minor};
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 
 /// The code of a cluster while it is put together.
@@ -51,7 +51,7 @@ impl Cluster {
         self.loads.push(Load {
             register,
             is_dense: false,
-            walk: [(whole.dims.iter().product(), 1)].as_slice().into(),
+            walk: Walk::from_slice(&[(whole.dims.iter().product(), 1)]).into(),
             kind: LoadKind::Joined(pieces.to_vec()),
         });
         register
@@ -94,7 +94,7 @@ impl<'m> Lowering<'m> {
             covers_buffer: destination.is_dense(order)
                 && destination.slice.size
                     == self.buffers[destination.slice.allocation as usize].size,
-            walk,
+            walk: walk.into(),
             view: destination,
         };
         let count = store.view.count();
@@ -279,7 +279,7 @@ impl<'m> Lowering<'m> {
         for load in &cluster.loads {
             if let LoadKind::View(other) = &load.kind
                 && *other == view
-                && load.walk == walk
+                && *load.walk == walk
             {
                 return Ok(load.register);
             }
@@ -288,7 +288,7 @@ impl<'m> Lowering<'m> {
         cluster.loads.push(Load {
             register,
             is_dense: is_one_run(&walk),
-            walk,
+            walk: walk.into(),
             kind: LoadKind::View(view),
         });
         Ok(register)
@@ -514,7 +514,7 @@ fn iota(cluster: &mut Cluster, instruction: InstructionRef<'_>, order: &Order) -
     let register = cluster.builder.input(shape.element_type);
     cluster.loads.push(Load {
         register,
-        walk: view.walk(order),
+        walk: view.walk(order).into(),
         is_dense: false,
         kind: LoadKind::Iota,
     });

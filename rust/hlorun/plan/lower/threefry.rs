@@ -122,7 +122,7 @@ impl<'m> Lowering<'m> {
             loads.push(Load {
                 register: builder.input(view.element_type),
                 is_dense: is_one_run(&walk),
-                walk,
+                walk: walk.into(),
                 kind: LoadKind::View(view.clone()),
             });
         }
@@ -139,7 +139,7 @@ impl<'m> Lowering<'m> {
                     is_dense: is_one_run(&walk),
                     covers_buffer: view.is_dense(&order)
                         && view.slice.size == self.buffers[view.slice.allocation as usize].size,
-                    walk,
+                    walk: walk.into(),
                     view: view.clone(),
                 }
             })

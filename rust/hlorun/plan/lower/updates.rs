@@ -155,7 +155,7 @@ impl Places {
         let reads_first = fused.program.in_place.first() == Some(&true);
         let size = store.view.element_type.size_bytes();
         let is_right = |view: &ArrayView, walk: &Walk| {
-            let is_written = *walk == store.walk
+            let is_written = walk == &*store.walk
                 && view.offset == store.view.offset
                 && view.element_type.size_bytes() == size
                 && view.dynamic.is_empty()

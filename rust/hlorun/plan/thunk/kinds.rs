@@ -7,6 +7,7 @@ use hlorun_kernels::choice::Choice;
 use hlorun_kernels::vector_bytecode::ColumnFold;
 use hlorun_kernels::{BinaryOp, DType};
 
+use super::picked_walk::PickedWalk;
 use crate::module::InstructionId;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::epilogue::EpilogueStep;
@@ -132,7 +133,7 @@ pub struct Load {
     pub kind: LoadKind,
     /// `(size, stride)` outermost first over the whole loop; for an iota the stride is the step of
     /// its value, and what is joined counts as one array.
-    pub walk: crate::plan::view::Walk,
+    pub walk: PickedWalk,
     /// One run with stride 1.
     pub is_dense: bool,
 }
@@ -145,7 +146,7 @@ pub struct Store {
     /// Where to.
     pub view: ArrayView,
     /// As in [`Load`].
-    pub walk: crate::plan::view::Walk,
+    pub walk: PickedWalk,
     /// One run with stride 1.
     pub is_dense: bool,
     /// Every byte of the view's buffer is written.

@@ -5,8 +5,8 @@ use hlorun_kernels::vector_bytecode;
 use hlorun_kernels::{DType, Gemm, Side};
 
 use super::machine_code::Compiled;
+use super::picked_walk::PickedWalk;
 use super::small_loop::Line;
-use crate::plan::view::Walk;
 
 /// Memory whose address a run knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ pub struct ScalarLoop {
     /// Constants, indices.
     pub known: Box<[Line]>,
     /// Walks of gathers and scatters.
-    pub walks: Box<[Walk]>,
+    pub walks: Box<[PickedWalk]>,
     /// Products.
     pub products: Box<[Gemm]>,
     /// Thunks that the code leaves for.

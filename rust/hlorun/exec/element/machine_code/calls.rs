@@ -13,8 +13,8 @@ use crate::error::{HloError, Result};
 use crate::exec::element::outside::RunOutside;
 use crate::exec::element::walk;
 use crate::exec::environment::Environment;
+use crate::plan::thunk::PickedWalk;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
-use crate::plan::view::Walk;
 
 /// The run goes on.
 pub const GO_ON: u32 = 0;
@@ -25,7 +25,7 @@ pub const LEAVE: u32 = 1;
 pub struct Context<'c, 'r> {
     environment: &'c Environment<'r>,
     outside: &'c RunOutside<'c>,
-    walks: &'c [Walk],
+    walks: &'c [PickedWalk],
     products: &'c [Gemm],
     failure: Option<HloError>,
     panic: Option<Box<dyn Any + Send>>,

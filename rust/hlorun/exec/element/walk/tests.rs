@@ -64,8 +64,33 @@ fn short_rows_are_those_of_the_walk() {
         let walk: Walk = Walk::from_slice(&walk);
         check(&walk, |base, start, n, out| {
             // SAFETY: as above.
-            unsafe { gather(&walk, 4, base.cast(), start, n, out.cast()) }
+            unsafe { gather(&walk.clone().into(), 4, base.cast(), start, n, out.cast()) }
         });
+    }
+}
+
+#[test]
+fn picked_elements_are_those_of_the_walk() {
+    for walk in [
+        vec![(40, 60), (9, 6), (3, 2)],
+        vec![(7, 300), (6, 13), (7, 1)],
+        vec![(2, 400), (3, 90), (20, 3)],
+        vec![(30, 2), (5, 0), (2, 1)],
+        vec![(50, 4), (3, 1)],
+        vec![(9, 500), (11, 40), (24, 1)],
+    ] {
+        let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
+        for most in [total, 100] {
+            let picked = PickedWalk::from(Walk::from_slice(&walk));
+            // How to pick is found after a few copies; the last of them says how many elements there are at once.
+            for n in [0, 0, 0, most] {
+                picks(&picked, 4, n);
+            }
+            check(&picked, |base, start, n, out| {
+                // SAFETY: as above.
+                unsafe { gather(&picked, 4, base.cast(), start, n, out.cast()) }
+            });
+        }
     }
 }
 
@@ -102,7 +127,7 @@ fn rows_of_few_bytes_are_those_of_the_walk() {
             .collect();
         let mut got = vec![0u8; n];
         // SAFETY: the walk stays inside the data, and the output holds all of it.
-        unsafe { gather(&walk, 1, data.as_ptr(), 0, n, got.as_mut_ptr()) };
+        unsafe { gather(&walk.into(), 1, data.as_ptr(), 0, n, got.as_mut_ptr()) };
         assert_eq!(got, want, "{row}");
     }
 }
@@ -128,7 +153,7 @@ fn rows_of_cache_lines_are_those_of_the_walk() {
 #[test]
 fn gather_and_scatter_are_inverse() {
     let data: Vec<u32> = (0..24).collect();
-    let walk: Walk = Walk::from_slice(&[(4, 1), (6, 4)]);
+    let walk = PickedWalk::from(Walk::from_slice(&[(4, 1), (6, 4)]));
     let mut out = vec![0u32; 24];
     let mut back = vec![0u32; 24];
     // SAFETY: the walk covers exactly the 24 elements.
@@ -165,9 +190,10 @@ fn scattered_elements_are_where_the_walk_has_them() {
         vec![(20, -9), (8, 1)],
         vec![(3, 100), (90, 1)],
     ] {
-        let walk: Walk = walk.into_iter().collect();
+        let walk = PickedWalk::from(Walk::from_vec(walk));
         let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
-        for start in [0, 1, 7, 13, total - 2] {
+        // After a few copies it is found how to spread elements.
+        for start in [0, 1, 7, 13, total - 2, 0, 2] {
             for n in [0, 1, 5, 33, total].map(|n| n.min(total - start)) {
                 let from: Vec<u32> = (1..=n as u32).collect();
                 let mut out = vec![0u32; 2000];

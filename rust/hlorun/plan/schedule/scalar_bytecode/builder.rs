@@ -5,9 +5,9 @@ use hlorun_kernels::scalar_bytecode::{self, Function};
 use hlorun_kernels::{CompareDirection, DType, Gemm};
 
 use crate::plan::cost::scalar_bytecode::MAX_PIECE;
+use crate::plan::thunk::PickedWalk;
 use crate::plan::thunk::scalar_bytecode::{Code, Path, Place, ScalarOp};
 use crate::plan::thunk::small_loop::Line;
-use crate::plan::view::Walk;
 
 #[derive(Default)]
 pub(super) struct Builder {
@@ -15,7 +15,7 @@ pub(super) struct Builder {
     pub(super) known: Vec<Line>,
     /// Where single elements are among what is known.
     pub(super) constants: HashMap<[u8; 16], Place>,
-    pub(super) walks: Vec<Walk>,
+    pub(super) walks: Vec<PickedWalk>,
     pub(super) products: Vec<Gemm>,
     pub(super) outside: Vec<Path>,
     pub(super) path: Path,

@@ -159,7 +159,7 @@ impl Builder {
                 }
                 None => {
                     let number = self.walks.len();
-                    self.walks.push(walk.clone());
+                    self.walks.push(walk.clone().into());
                     let scatter = self.push_code(Code::Scatter(number, size));
                     (scatter.operands[0], scatter.out, scatter.n) = (from, to, n);
                     self.work += n;
@@ -199,7 +199,7 @@ impl Builder {
             return;
         }
         let number = self.walks.len();
-        self.walks.push(walk.clone());
+        self.walks.push(walk.clone().into());
         let gather = self.push_code(Code::Gather(number, size));
         (gather.operands[0], gather.out, gather.n) = (from, to, n);
         self.work += n;

@@ -238,3 +238,57 @@ fn threads_share_it() {
     });
     assert_eq!(made(busy.thunks()).0, 1);
 }
+
+/// A loop of so many additions of `n` elements, as often as its argument says.
+fn additions(steps: usize, n: usize) -> String {
+    let mut source = format!(
+        "HloModule m\n\
+         cond {{ p = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(p), index=0  z = s32[] constant(0)  \
+         ROOT c = pred[] compare(i, z), direction=GT }}\n\
+         body {{ p = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(p), index=0  o = s32[] constant(1)  \
+         j = s32[] subtract(i, o)  x0 = f32[{n}] get-tuple-element(p), index=1\n"
+    );
+    for step in 0..steps {
+        let _ = writeln!(source, "x{} = f32[{n}] add(x{step}, x0)", step + 1);
+    }
+    let _ = write!(
+        source,
+        "ROOT t = (s32[], f32[{n}]) tuple(j, x{steps}) }}\n\
+         ENTRY e {{ i = s32[] parameter(0)  x = f32[{n}] parameter(1)  t = (s32[], f32[{n}]) tuple(i, x)  \
+         w = (s32[], f32[{n}]) while(t), condition=cond, body=body  ROOT r = f32[{n}] get-tuple-element(w), index=1 }}"
+    );
+    source
+}
+
+/// What an operation on many elements becomes takes longer to make, so that the interpreter works longer before.
+#[test]
+fn code_of_many_pieces_is_made_later() {
+    let runs_before = |n: usize| {
+        let executable = planned(&additions(40, n), &plain(MachineCode::WhenBusy));
+        let (trips, x) = (50i32.to_ne_bytes(), vec![0; 4 * n]);
+        let is_made = || {
+            results(&executable, &[&trips, &x]);
+            let (made, loops) = made(executable.thunks());
+            assert_eq!(loops, 1);
+            made == 1
+        };
+        std::iter::repeat_with(is_made)
+            .take_while(|&is_made| !is_made)
+            .take(5000)
+            .count()
+    };
+    // The interpreter works eight times as long on as many more elements; so does the making of what these become.
+    let (few, many) = (runs_before(4), runs_before(64));
+    assert!((20..5000).contains(&few), "{few}");
+    assert!((few / 2..5000).contains(&many), "{few}, {many}");
+}
+
+/// A long run goes on with code for where it is; short ones leave it to the next one to make code for all.
+#[test]
+fn long_runs_go_on_with_code() {
+    for (trips, is_made_at_once) in [(200_000i32, true), (50, false)] {
+        let executable = planned(&additions(40, 4), &plain(MachineCode::WhenBusy));
+        results(&executable, &[&trips.to_ne_bytes(), &[0; 16]]);
+        assert_eq!(made(executable.thunks()), (usize::from(is_made_at_once), 1));
+    }
+}

@@ -31,10 +31,10 @@ pub enum Work {
         /// How many steps.
         steps: usize,
     },
-    /// The trips of a loop of so many operations on few elements, after so much work, or before so much that is known.
+    /// The trips of a loop over few elements, after so much work, or before so much that is known.
     Trips {
-        /// Operations of the loop.
-        operations: usize,
+        /// Pieces of code that its operations become.
+        pieces: usize,
         /// Work of the interpreter.
         work: u64,
         /// When machine code is wanted.
@@ -56,12 +56,8 @@ pub fn choose(work: Work) -> Way {
                 false => Way::Interpreter,
             }
         }
-        Work::Trips {
-            operations,
-            work,
-            when,
-        } => {
-            let least = machine_code::MIN_WORK + machine_code::WORK_PER_OP * operations as u64;
+        Work::Trips { pieces, work, when } => {
+            let least = machine_code::MIN_WORK + machine_code::WORK_PER_PIECE * pieces as u64;
             match when {
                 MachineCode::AtOnce => Way::MachineCode,
                 MachineCode::WhenBusy if work >= least => Way::MachineCode,

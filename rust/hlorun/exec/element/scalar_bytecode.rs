@@ -14,9 +14,9 @@ use super::walk;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, Runner};
 use crate::plan::cost::scalar_bytecode::{FUEL, MAX_SCRATCH};
+use crate::plan::thunk::PickedWalk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
 use crate::plan::thunk::{Thunk, ThunkKind, WhileThunk};
-use crate::plan::view::Walk;
 
 #[repr(align(64))]
 struct Scratch([MaybeUninit<u8>; MAX_SCRATCH]);
@@ -63,6 +63,7 @@ pub fn run(
         .collect();
     let mut state = State::new(&code);
     state.fuel = FUEL;
+    let mut worked = 0;
     loop {
         // SAFETY: places lie in the scratch, in what is known, or in allocations as views of the
         // plan do, and hold what the operation of the same thunk reads and writes; all jumps stay
@@ -75,8 +76,9 @@ pub fn run(
             Exit::Pause => {
                 environment.check()?;
                 let work = (FUEL - state.fuel) as u64;
-                if let Some(made) =
-                    machine_code::after_work(prepared, work, state.at(&code), &outside)
+                worked += work;
+                let at = state.at(&code);
+                if let Some(made) = machine_code::after_work(prepared, (work, worked), at, &outside)
                 {
                     // SAFETY: as above; nothing in the scratch is needed after a jump back.
                     return unsafe {
@@ -131,7 +133,7 @@ unsafe fn gather(at: *const Op, _: &mut State) -> *const Op {
     // SAFETY: `resolve` put the walk there; it stays inside the view that begins at `a`.
     unsafe {
         let op = &*at;
-        let steps = &*op.extra.pointer.cast::<Walk>();
+        let steps = &*op.extra.pointer.cast::<PickedWalk>();
         walk::gather(steps, op.x as usize, op.a, 0, op.n, op.out);
         at.add(1)
     }
@@ -142,7 +144,7 @@ unsafe fn scatter(at: *const Op, _: &mut State) -> *const Op {
     // SAFETY: as above.
     unsafe {
         let op = &*at;
-        let steps = &*op.extra.pointer.cast::<Walk>();
+        let steps = &*op.extra.pointer.cast::<PickedWalk>();
         walk::scatter(steps, op.x as usize, op.out, 0, op.n, op.a);
         at.add(1)
     }

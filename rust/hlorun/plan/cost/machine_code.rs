@@ -16,10 +16,10 @@ pub fn vector_work(when: MachineCode) -> Option<u64> {
     }
 }
 
-/// Work of the interpreter from which on code is made, and how much more for each operation of the
-/// loop: making code for an operation takes as long as interpreting some hundreds.
+/// Work of the interpreter from which on code is made, and how much more for each piece of it: making one takes as long as
+/// interpreting some hundreds of operations.
 pub const MIN_WORK: u64 = 1 << 17;
-pub const WORK_PER_OP: u64 = 1 << 11;
+pub const WORK_PER_PIECE: u64 = 1 << 11;
 /// Work between two looks at whether the run is to end: less than a millisecond.
 pub const FUEL: i64 = 1 << 17;
 /// Most elements that code reads and writes one by one: it bounds the time that making it takes.

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 
 use crate::plan::options::MachineCode;
 
@@ -27,6 +27,8 @@ struct Slot {
     work: AtomicU64,
     /// By the operation at which a run enters.
     made: RwLock<Vec<(usize, Made)>>,
+    /// Pieces that the code has.
+    pieces: OnceLock<usize>,
     /// Held by the thread that makes some.
     making: Mutex<()>,
 }
@@ -67,6 +69,11 @@ impl Compiled {
     /// Adds to the work that was interpreted; returns all of it.
     pub fn worked(&self, work: u64) -> u64 {
         self.0.work.fetch_add(work, Ordering::Relaxed) + work
+    }
+
+    /// Pieces that the code has, which `count` counts once.
+    pub fn pieces(&self, count: impl FnOnce() -> usize) -> usize {
+        *self.0.pieces.get_or_init(count)
     }
 
     /// The code that is entered at an operation: what was made before, or else what `make` makes.

@@ -77,7 +77,7 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
         Code::Function(function) => function,
         Code::Product(product) => {
             let g = &prepared.products[product];
-            let few = g.m.max(g.n) <= MAX_SIDE && g.m * g.n * g.k * g.batch <= MAX_TERMS;
+            let few = g.m.max(g.n) <= MAX_SIDE && terms(g) <= MAX_TERMS;
             return Some(match few {
                 true => Form::Terms,
                 false => Form::KernelProduct,
@@ -128,6 +128,24 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
             }
         }
     })
+}
+
+/// Pieces of code that an operation becomes: of blocks, of single elements, or one.
+pub fn pieces(prepared: &ScalarLoop, op: &ScalarOp) -> usize {
+    match (form(prepared, op), op.code, op.element) {
+        (Some(Form::Lanes), _, Some(element)) => {
+            blocks::pieces(op.n, blocks::lanes(&element)).count() * blocks::cost(&element)
+        }
+        (Some(Form::Passed | Form::Fold), ..) => op.n,
+        (Some(Form::Moves), ..) => moves(prepared, op).len(),
+        (Some(Form::Terms), Code::Product(product), _) => terms(&prepared.products[product]),
+        _ => 1,
+    }
+}
+
+/// Multiplications of a product.
+fn terms(g: &Gemm) -> usize {
+    g.m * g.n * g.k * g.batch
 }
 
 /// Whether elements are computed by instructions.
@@ -520,7 +538,7 @@ fn blocks(
     };
     let walked = |walk: usize, size: usize| {
         let (mut low, mut high) = (0, 0);
-        for &(count, stride) in &prepared.walks[walk] {
+        for &(count, stride) in prepared.walks[walk].iter() {
             let far = (count - 1).max(0) as isize * stride as isize;
             low += far.min(0);
             high += far.max(0);

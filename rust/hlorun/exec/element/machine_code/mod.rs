@@ -75,13 +75,19 @@ impl Drop for Code {
 
 /// Whether machine code pays for a loop that has done this much work.
 fn is_time(prepared: &ScalarLoop, work: u64, when: MachineCode) -> bool {
-    let operations = prepared.ops.len();
-    let trips = Work::Trips {
-        operations,
-        work,
-        when,
+    let pays = |pieces| {
+        let trips = Work::Trips { pieces, work, when };
+        cost::choose(trips) == Way::MachineCode
     };
-    cost::choose(trips) == Way::MachineCode
+    let count = || {
+        prepared
+            .ops
+            .iter()
+            .map(|op| forms::pieces(prepared, op))
+            .sum()
+    };
+    // An operation is a piece at least; how many it becomes is asked of busy loops alone.
+    pays(prepared.ops.len()) && pays(prepared.compiled.pieces(count))
 }
 
 /// Code to run a loop from its start: what there is, or, where the interpreter is going to do
@@ -95,10 +101,11 @@ pub fn before_first_trip(
     is_time(prepared, work, prepared.compiled.when().asked()).then(|| made(prepared, 0, outside))?
 }
 
-/// Code to go on with at the operation `at`, after the interpreter has done more work.
+/// Code to go on with at the operation `at`, after the interpreter has done more `work`, and `all` in this run. What this run
+/// alone does not pay for, the next one makes for its start: it would be made twice.
 pub fn after_work(
     prepared: &ScalarLoop,
-    work: u64,
+    (work, all): (u64, u64),
     at: usize,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
@@ -107,7 +114,7 @@ pub fn after_work(
         // There would be code if it could be made before the first trip.
         MachineCode::WhenBusy | MachineCode::AtOnce => MachineCode::WhenBusy,
     };
-    let all = prepared.compiled.worked(work);
+    prepared.compiled.worked(work);
     is_time(prepared, all, when).then(|| made(prepared, at, outside))?
 }
 

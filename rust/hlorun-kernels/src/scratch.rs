@@ -32,11 +32,6 @@ impl Buffer {
         Buffer { lines: Vec::new() }
     }
 
-    /// Room for `count` elements of `size` bytes.
-    pub(crate) fn of(count: usize, size: usize) -> Result<Buffer, OutOfMemory> {
-        Buffer::new(count.saturating_mul(size))
-    }
-
     /// Its size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.lines.len() * 64
@@ -83,6 +78,19 @@ impl Scratch {
             Some(buffer) => buffer,
             None => Buffer::new(bytes)?,
         }))
+    }
+
+    /// Room for `count` elements of `size` bytes.
+    pub(crate) fn of(count: usize, size: usize) -> Result<Scratch, OutOfMemory> {
+        Scratch::new::<u8>(count.saturating_mul(size))
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr()
     }
 
     /// The first element.

@@ -8,6 +8,7 @@
 
 use super::{Gemm, Matrix, OutOfMemory, pack};
 use crate::DType;
+use crate::scratch::Scratch;
 use libloading::Library;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex};
@@ -229,7 +230,7 @@ unsafe fn row_major(
     };
     // SAFETY: the caller's contract; the copies are dense.
     unsafe {
-        type LaidOut = (Operand, *const u8, Option<crate::scratch::Buffer>);
+        type LaidOut = (Operand, *const u8, Option<Scratch>);
         let laid_out = |from, rows, cols, layout| -> Result<LaidOut, OutOfMemory> {
             if let Some(operand) = operand(layout, rows, cols) {
                 return Ok((operand, from, None));

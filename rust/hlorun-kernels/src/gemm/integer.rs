@@ -20,7 +20,7 @@ use crate::scratch::Scratch;
 use std::ops::Range;
 
 /// Multiplications below which nothing is prepared.
-const TINY: usize = 16 * 16 * 16;
+const TINY: usize = 8 * 8 * 16;
 
 /// The product for the types of `g`, if it is here.
 pub(super) fn own(g: &Gemm) -> Option<One> {

@@ -57,6 +57,7 @@ use crate::DType;
 use crate::convert::convert;
 use crate::isa::Isa;
 use crate::low_float::{Bf16, F16};
+use crate::scratch::Scratch;
 use epilogue::Epilogue;
 use memory::fork;
 
@@ -443,14 +444,14 @@ unsafe fn converted(
     unsafe {
         let widen = |from: *const u8, rows, cols, layout, dtype: DType| {
             let dense = pack::dense(from, rows, cols, layout, dtype.size_bytes())?;
-            let mut wide = crate::scratch::Buffer::of(rows * cols, compute.size_bytes())?;
+            let mut wide = Scratch::of(rows * cols, compute.size_bytes())?;
             convert(dtype, compute)(dense.as_ptr(), wide.as_mut_ptr(), rows * cols);
             Ok(wide)
         };
         let wide_a = widen(a, g.m, g.k, g.a, g.dtype)?;
         let wide_b = widen(b, g.k, g.n, g.b, g.dtype)?;
         let mut wide_c = if g.beta == 0.0 {
-            crate::scratch::Buffer::of(g.m * g.n, compute.size_bytes())?
+            Scratch::of(g.m * g.n, compute.size_bytes())?
         } else {
             widen(c, g.m, g.n, g.c, g.out)?
         };
@@ -466,7 +467,7 @@ unsafe fn converted(
             wide_c.as_mut_ptr(),
             parallel,
         )?;
-        let mut narrow = crate::scratch::Buffer::of(g.m * g.n, g.out.size_bytes())?;
+        let mut narrow = Scratch::of(g.m * g.n, g.out.size_bytes())?;
         convert(compute, g.out)(wide_c.as_ptr(), narrow.as_mut_ptr(), g.m * g.n);
         pack::scatter(narrow.as_ptr(), c, g.m, g.n, g.c, g.out.size_bytes());
     }

@@ -4,7 +4,7 @@
 //! order of elements is kept; nothing is converted.
 
 use super::{Matrix, OutOfMemory};
-use crate::scratch::Buffer;
+use crate::scratch::Scratch;
 
 /// Bytes from the first to behind the last element of a matrix; `None` with a negative stride or without elements.
 pub(super) fn extent(sizes: [usize; 2], strides: [isize; 2], element: usize) -> Option<usize> {
@@ -28,8 +28,8 @@ pub(crate) unsafe fn dense(
     cols: usize,
     layout: Matrix,
     size: usize,
-) -> Result<Buffer, OutOfMemory> {
-    let mut buffer = Buffer::of(rows.saturating_mul(cols), size)?;
+) -> Result<Scratch, OutOfMemory> {
+    let mut buffer = Scratch::of(rows.saturating_mul(cols), size)?;
     let to = buffer.as_mut_ptr();
     // SAFETY: reads stay in the matrix by the contract, writes in the buffer of rows·cols elements.
     unsafe {

@@ -90,7 +90,12 @@ impl Shape {
 /// Most values of rows that are folded side by side.
 pub fn longest_short_row(reduction: &ReduceThunk) -> usize {
     let ty = reduction.outputs.first().map(|output| output.element_type);
-    match reduction.way {
+    longest(reduction.way, ty)
+}
+
+/// The same for a way to fold and the type of a result.
+fn longest(way: FoldWay, ty: Option<PrimitiveType>) -> usize {
+    match way {
         FoldWay::Kernels(_) if ty == Some(PrimitiveType::Pred) => SHORT_ROW_OF_TRUTHS,
         FoldWay::Kernels(_) => SHORT_ROW,
         FoldWay::Lanes | FoldWay::OneByOne => SHORT_ROW_GENERAL,
@@ -136,5 +141,15 @@ mod tests {
         ));
         let few = [(4, false), (8, true), (4, false)];
         assert!(matches!(shape(&few), Shape::Plain));
+    }
+
+    #[test]
+    fn rows_of_truth_values_may_be_longer() {
+        let way = FoldWay::Kernels(hlorun_kernels::BinaryOp::Or);
+        let longest = |ty| longest(way, Some(ty));
+        assert_eq!(longest(PrimitiveType::Pred), SHORT_ROW_OF_TRUTHS);
+        assert_eq!(longest(PrimitiveType::U8), SHORT_ROW);
+        let general = super::longest(FoldWay::OneByOne, Some(PrimitiveType::Pred));
+        assert_eq!(general, SHORT_ROW_GENERAL);
     }
 }

@@ -44,6 +44,10 @@ struct Block<const N: usize> {
 #[derive(Clone, Copy, Debug)]
 struct Vector<const N: usize> {
     /// Bytes from the first element to each window; one that is not needed is the first one.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "no other CPU has such vectors here")
+    )]
     windows: [isize; N],
     /// The lanes of each that are elements of the vector.
     masks: [u64; N],

@@ -260,9 +260,9 @@ fn additions(steps: usize, n: usize) -> String {
     source
 }
 
-/// What an operation on many elements becomes takes longer to make, so that the interpreter works longer before.
+/// A run over more elements is more work, so that to count operations alone would make code after a fraction of the runs.
 #[test]
-fn code_of_many_pieces_is_made_later() {
+fn code_of_more_pieces_waits_for_more_work() {
     let runs_before = |n: usize| {
         let executable = planned(&additions(40, n), &plain(MachineCode::WhenBusy));
         let (trips, x) = (50i32.to_ne_bytes(), vec![0; 4 * n]);
@@ -277,7 +277,6 @@ fn code_of_many_pieces_is_made_later() {
             .take(5000)
             .count()
     };
-    // The interpreter works eight times as long on as many more elements; so does the making of what these become.
     let (few, many) = (runs_before(4), runs_before(64));
     assert!((20..5000).contains(&few), "{few}");
     assert!((few / 2..5000).contains(&many), "{few}, {many}");

@@ -118,12 +118,14 @@ pub mod tiles {
     pub const MAX_LISTED: usize = 64;
     /// Most elements of a walk that is picked by vectors as a whole.
     pub const MAX_PICKED: i64 = 2048;
-    /// Elements of a block of one that is not: the most, as many as are enough, and the fewest.
+    /// Most elements of a block of a longer walk.
     pub const MAX_PICKED_PART: i64 = 256;
+    /// Elements from which on such a block is long enough.
     pub const USUAL_PICKED: i64 = 64;
+    /// Fewest elements for which such a block pays.
     pub const MIN_PICKED: i64 = 16;
     /// Fewest elements of a row that is not picked: such rows are copied row by row.
-    pub const MAX_PICKED_ROW: i64 = 64;
+    pub const MIN_UNPICKED_ROW: i64 = 64;
     /// Copies along a walk before it is found how to pick its elements, which takes as long as a few of them.
     pub const PICKED_AFTER: u32 = 3;
     /// Fewest bytes of rows of cache lines that are gathered in one call.

@@ -19,7 +19,7 @@ use crate::element::{SubS, SubU};
 use crate::scratch::Scratch;
 use std::ops::Range;
 
-/// Multiplications below which nothing is prepared.
+/// Multiplications below which nothing is prepared: to pack would take longer than pairs save.
 const TINY: usize = 8 * 8 * 16;
 
 /// The product for the types of `g`, if it is here.

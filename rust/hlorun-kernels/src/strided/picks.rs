@@ -24,7 +24,7 @@ pub struct Spread {
     run: Run<1>,
 }
 
-/// Copies blocks as many bytes apart: from windows of the first address to the second one, or the other way.
+/// Copies blocks that lie so many bytes apart: windows at the first address to vectors at the second, or vectors to windows.
 type Run<const N: usize> = unsafe fn(&Block<N>, *const u8, isize, usize, *mut u8);
 
 /// Elements in vectors, each of which lies in N windows at most.
@@ -36,14 +36,14 @@ struct Block<const N: usize> {
     /// Elements of a block.
     count: usize,
     vectors: Vec<Vector<N>>,
-    /// By lane of each vector, or of each window, the lane of the other side.
+    /// For each lane of a vector, the lane of its windows that goes there; turned, for each lane of a window that of the vector.
     lanes: Vec<u8>,
 }
 
 /// Elements that lie side by side, and where the windows are that they are in.
 #[derive(Clone, Copy, Debug)]
 struct Vector<const N: usize> {
-    /// Bytes from the first element to each window; one that is not needed is the first one.
+    /// Bytes from the first element to each window; one that is not needed is where the first one is.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "no other CPU has such vectors here")
@@ -55,7 +55,7 @@ struct Vector<const N: usize> {
     count: usize,
 }
 
-/// The functions for a type of lanes: of vectors of which each has one window, of others, and the other way.
+/// The functions for a type of lanes: to pick vectors from one window each, to pick them from two, and to spread them.
 struct Runs {
     one: Run<2>,
     two: Run<2>,
@@ -65,7 +65,7 @@ struct Runs {
 /// The functions for elements of `size` bytes, and the bytes of a lane.
 fn runs_of(isa: Isa, size: usize) -> Option<(Runs, usize)> {
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx512 {
+    if isa == Isa::Avx512 && isa.is_available() {
         return match size {
             1 if is_x86_feature_detected!("avx512vbmi") => Some((x86::bytes(), 1)),
             2 => Some((x86::halves(), 2)),
@@ -98,7 +98,7 @@ impl Picks {
     /// Copies `blocks` blocks that lie `step` bytes apart, the first element of the first one at `from`, to `to`.
     ///
     /// # Safety
-    /// The elements are readable, and as many writable at `to`; the two do not overlap.
+    /// The elements are readable, and as many writable at `to`; the two do not overlap, unless all are the one at `to`.
     pub unsafe fn copy(&self, from: *const u8, step: isize, blocks: usize, to: *mut u8) {
         // SAFETY: the caller's contract; the CPU has the tier.
         unsafe { (self.run)(&self.block, from, step, blocks, to) }
@@ -125,7 +125,7 @@ impl Spread {
     /// `to`.
     ///
     /// # Safety
-    /// As many elements are readable, and their places writable; the two do not overlap.
+    /// As many elements are readable, and their places writable; the two do not overlap, or are the very same run.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, step: isize, blocks: usize) {
         // SAFETY: the caller's contract; the CPU has the tier.
         unsafe { (self.run)(&self.block, from, step, blocks, to) }
@@ -133,7 +133,7 @@ impl Spread {
 }
 
 impl<const N: usize> Block<N> {
-    /// `None` where there are none, or vectors have too few.
+    /// `None` without elements, or where vectors have fewer than [`FEWEST`] on average.
     fn new(size: usize, lane: usize, offsets: impl Iterator<Item = i64>) -> Option<Block<N>> {
         let mut block = Block {
             size,
@@ -186,7 +186,7 @@ impl<const N: usize> Block<N> {
 }
 
 impl Block<1> {
-    /// The same with the lane of the vector for each lane of the window.
+    /// Lists, for each lane of a window, the lane of its vector.
     fn turned(mut self) -> Block<1> {
         let per_window = VECTOR / self.lane;
         let parts = self.size / self.lane;
@@ -202,12 +202,12 @@ impl Block<1> {
     }
 }
 
-/// Whether an element of a vector lies in a window of so many bytes, both ends included.
+/// Whether an element lies in a window, given by the offsets of its first and its last element.
 fn is_in([first, last]: [isize; 2], offset: isize) -> bool {
     (first..=last).contains(&offset)
 }
 
-/// Lets one of the windows, of a vector that has `count` elements so far, hold another one; false where none can.
+/// Widens the first window that can take one more element of a vector, which has `count` so far; false where none can.
 fn widen<const N: usize>(
     windows: &mut [[isize; 2]; N],
     count: usize,

@@ -7,7 +7,7 @@ use hlorun_kernels::strided::picks::{Picks, Spread};
 use smallvec::SmallVec;
 
 use crate::plan::cost::tiles::{
-    MAX_PICKED, MAX_PICKED_PART, MAX_PICKED_ROW, MIN_PICKED, PICKED_AFTER, USUAL_PICKED,
+    MAX_PICKED, MAX_PICKED_PART, MIN_PICKED, MIN_UNPICKED_ROW, PICKED_AFTER, USUAL_PICKED,
 };
 use crate::plan::thunk::PickedWalk;
 use crate::plan::thunk::picked_walk::{Block, Found};
@@ -53,11 +53,11 @@ fn find<'w, C>(
     block.filter(|block| block.size == size && block.count * block.times <= n)
 }
 
-/// How many inner dimensions of a walk, and steps of the next one, make a block where `n` elements are copied at once: all
-/// where these have few elements and all are; else as few as have enough, so that blocks begin where tiles do more often.
-/// `None` where rows are long, which have ways of their own, or too few fit.
+/// How many inner dimensions of a walk, and steps of the next one, make a block where `n` elements are copied at once. The
+/// whole walk where it is short and copied at once; otherwise the fewest dimensions with enough elements, as tiles then begin
+/// at a block more often. `None` where rows are long, which have ways of their own, or too few fit.
 fn extent(walk: &Walk, n: usize) -> Option<(usize, i64)> {
-    walk.last().filter(|row| row.0 < MAX_PICKED_ROW)?;
+    walk.last().filter(|row| row.0 < MIN_UNPICKED_ROW)?;
     let counts = walk.iter().rev().scan(1i64, |all, &(times, _)| {
         *all = all.saturating_mul(times);
         Some(*all)

@@ -51,7 +51,7 @@ pub fn run(
     let run_outside = |number: usize, environment: &Environment<'_>| calls.run(number, environment);
     environment.check()?;
     let expected = repeated.trip_count.unwrap_or(0);
-    let expected = expected.saturating_mul(prepared.ops.len() as u64);
+    let expected = expected.saturating_mul(prepared.work as u64);
     if let Some(made) = machine_code::before_first_trip(prepared, expected, &outside) {
         // SAFETY: the code is of this loop, whose thunks' views hold for this memory.
         return unsafe { machine_code::run(&made, prepared, own, &run_outside, environment) };

@@ -225,7 +225,7 @@ pub unsafe fn gather(
     })
 }
 
-/// Most elements of a row that is copied by a loop of its own length.
+/// Rows of up to so many elements are picked, or copied by a loop for their length; longer ones by cache lines.
 const FEW: usize = 4;
 
 /// [`gather`] of blocks whose elements are picked by vectors.

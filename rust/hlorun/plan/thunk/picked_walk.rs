@@ -29,10 +29,11 @@ pub struct Found<C> {
 
 /// Elements of a walk that are copied together.
 pub struct Block<C> {
-    /// Dimensions that it has all of, and how many steps of the next one.
+    /// Inner dimensions that it has all of.
     pub depth: usize,
+    /// Steps of the next dimension; 1 where there is none.
     pub times: usize,
-    /// Elements of these dimensions.
+    /// Elements of one step: those of the inner dimensions.
     pub count: usize,
     /// Bytes of an element.
     pub size: usize,
@@ -41,7 +42,8 @@ pub struct Block<C> {
 }
 
 impl<C> Found<C> {
-    /// What `find` found, which is called once, after so many others have asked: many walks are used once.
+    /// What `find` finds, which is called once, by the first that asks after so many others: many walks are used too rarely for
+    /// it to pay.
     #[inline]
     pub fn after(&self, others: u32, find: impl FnOnce() -> Option<Block<C>>) -> Option<&Block<C>> {
         match self.block.get() {
@@ -70,8 +72,8 @@ impl<C> Default for Found<C> {
 }
 
 impl<C> Block<C> {
-    /// How `times` steps of the dimension that a block has some of are copied, as many as a block has at least: after how
-    /// many of them, and how many blocks. The last of them are copied twice where they do not fill a block.
+    /// Splits `times` steps, at least those of one block, into runs of whole blocks: the first step of each run, and its
+    /// blocks. Where they do not fill a block, the last one overlaps the one before.
     pub fn runs(&self, times: usize) -> impl Iterator<Item = (usize, usize)> {
         let last = times.checked_rem(self.times).filter(|&rest| rest > 0);
         let last = last.map(|_| (times - self.times, 1));

@@ -86,6 +86,8 @@ pub struct ScalarLoop {
     pub products: Box<[Gemm]>,
     /// Thunks that the code leaves for.
     pub outside: Box<[Path]>,
+    /// Work of the interpreter in a trip, without that of inner loops' further trips.
+    pub work: usize,
     /// Machine code that does the same.
     pub compiled: Compiled,
 }

@@ -130,9 +130,9 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
     })
 }
 
-/// Pieces of code that an operation becomes: of blocks, of single elements, or one.
+/// Pieces of code that an operation becomes: for blocks, for single elements, or one.
 pub fn pieces(prepared: &ScalarLoop, op: &ScalarOp) -> usize {
-    match (form(prepared, op), op.code, op.element) {
+    let pieces = match (form(prepared, op), op.code, op.element) {
         (Some(Form::Lanes), _, Some(element)) => {
             blocks::pieces(op.n, blocks::lanes(&element)).count() * blocks::cost(&element)
         }
@@ -140,7 +140,8 @@ pub fn pieces(prepared: &ScalarLoop, op: &ScalarOp) -> usize {
         (Some(Form::Moves), ..) => moves(prepared, op).len(),
         (Some(Form::Terms), Code::Product(product), _) => terms(&prepared.products[product]),
         _ => 1,
-    }
+    };
+    pieces.max(1)
 }
 
 /// Multiplications of a product.

@@ -101,8 +101,9 @@ pub fn before_first_trip(
     is_time(prepared, work, prepared.compiled.when().asked()).then(|| made(prepared, 0, outside))?
 }
 
-/// Code to go on with at the operation `at`, after the interpreter has done more `work`, and `all` in this run. What this run
-/// alone does not pay for, the next one makes for its start: it would be made twice.
+/// Code to go on with at the operation `at`, after `work` more of the interpreter, `all` of it in this run. Only a run that is
+/// long enough alone changes over in the middle. For shorter ones the next run makes code for its start, which serves all
+/// runs; code for the middle would be made besides it.
 pub fn after_work(
     prepared: &ScalarLoop,
     (work, all): (u64, u64),

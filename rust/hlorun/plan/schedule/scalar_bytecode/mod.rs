@@ -88,6 +88,12 @@ pub fn renew(thunk: &mut Thunk) {
 impl Builder {
     fn finish(mut self, repeated: &WhileThunk, when: MachineCode) -> Option<Box<ScalarLoop>> {
         self.while_loop(repeated)?;
+        // The jump back says so; thunks outside count there as reasons to look for the wish to end the run.
+        let asked = self.outside.len() * FUEL as usize;
+        let work = self
+            .ops
+            .last()
+            .map_or(0, |back| back.n.saturating_sub(asked));
         self.push(scalar_bytecode::end());
         (self.is_useful && self.ops.len() <= MAX_OPS).then(|| {
             Box::new(ScalarLoop {
@@ -96,6 +102,7 @@ impl Builder {
                 walks: self.walks.into(),
                 products: self.products.into(),
                 outside: self.outside.into(),
+                work,
                 compiled: Compiled::new(when),
             })
         })

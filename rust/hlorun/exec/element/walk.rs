@@ -240,26 +240,41 @@ unsafe fn gather_picked<T: Copy>(
     n: usize,
     out: *mut T,
 ) {
-    for_blocks(
-        (walk, block.depth, block.count),
+    for_picked(
+        (walk, block),
         start,
         n,
         // SAFETY: the caller's promise; parts of blocks lie inside the walk and the output.
         |start, n, done| unsafe { gather_pieces(walk, base, start, n, out.add(done)) },
         // SAFETY: as above, of whole blocks.
-        |offset, step, times, done| unsafe {
-            if times < block.times {
-                let n = times * block.count;
-                return gather_pieces(walk, base, start + done, n, out.add(done));
-            }
-            for (first, blocks) in block.runs(times) {
-                let from = base.offset(offset + first as isize * step);
-                let to = out.add(done + first * block.count);
-                let step = step * (block.times * size_of::<T>()) as isize;
-                block.copy.copy(from.cast(), step, blocks, to.cast());
-            }
+        |offset, step, blocks, done| unsafe {
+            let (from, to) = (base.offset(offset), out.add(done));
+            let step = step * size_of::<T>() as isize;
+            block.copy.copy(from.cast(), step, blocks, to.cast());
         },
     );
+}
+
+/// [`for_blocks`] of those that are copied by vectors; steps that are fewer than a block has are parts.
+#[inline(always)]
+fn for_picked<C>(
+    (walk, block): (&Walk, &Block<C>),
+    start: usize,
+    n: usize,
+    part: impl Fn(usize, usize, usize),
+    whole: impl Fn(isize, isize, usize, usize),
+) {
+    let steps = |offset: isize, step: isize, times: usize, done: usize| {
+        if times < block.times {
+            return part(start + done, times * block.count, done);
+        }
+        for (first, blocks) in block.runs(times) {
+            let offset = offset + first as isize * step;
+            let done = done + first * block.count;
+            whole(offset, step * block.times as isize, blocks, done);
+        }
+    };
+    for_blocks((walk, block.depth, block.count), start, n, &part, steps);
 }
 
 /// Whether each element is repeated a few times, by vectors that hold the same lanes all the time.

@@ -78,10 +78,8 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
         Code::Product(product) => {
             let g = &prepared.products[product];
             let few = g.m.max(g.n) <= MAX_SIDE && terms(g) <= MAX_TERMS;
-            return Some(match few {
-                true => Form::Terms,
-                false => Form::KernelProduct,
-            });
+            let few = few.then_some(Form::Terms);
+            return few.or(Some(Form::KernelProduct));
         }
         Code::Gather(walk, _) | Code::Scatter(walk, _) => {
             let is_forward = prepared.walks[walk].iter().all(|&(_, stride)| stride >= 0);

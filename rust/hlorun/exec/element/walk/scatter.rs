@@ -1,7 +1,7 @@
 //! Copies of contiguous memory to a strided walk.
 
 use super::super::picks::spread;
-use super::{SHORT, for_blocks, pieces};
+use super::{SHORT, for_blocks, for_picked, pieces};
 use crate::plan::cost::tiles::MIN_SHORT_ROWS;
 use crate::plan::thunk::PickedWalk;
 use crate::plan::view::Walk;
@@ -24,24 +24,16 @@ pub unsafe fn scatter(
         let (base, from) = (base.cast::<T>(), from.cast::<T>());
         let walk: &Walk = picked;
         if let Some(block) = spread(picked, size, n) {
-            return for_blocks(
-                (walk, block.depth, block.count),
+            return for_picked(
+                (walk, block),
                 start,
                 n,
                 // SAFETY: the caller's promise; parts of blocks lie inside the walk.
                 |start, n, done| unsafe { scatter_pieces(walk, base, start, n, from.add(done)) },
                 // SAFETY: as above, of whole blocks.
-                |offset, step, times, done| unsafe {
-                    if times < block.times {
-                        let n = times * block.count;
-                        return scatter_pieces(walk, base, start + done, n, from.add(done));
-                    }
-                    for (first, blocks) in block.runs(times) {
-                        let from = from.add(done + first * block.count);
-                        let to = base.offset(offset + first as isize * step);
-                        let step = step * (block.times * size) as isize;
-                        block.copy.copy(from.cast(), to.cast(), step, blocks);
-                    }
+                |offset, step, blocks, done| unsafe {
+                    let (from, to) = (from.add(done), base.offset(offset));
+                    block.copy.copy(from.cast(), to.cast(), step * size as isize, blocks);
                 },
             );
         }

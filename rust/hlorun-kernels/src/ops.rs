@@ -35,6 +35,20 @@ pub enum CompareDirection {
 }
 }
 
+impl CompareDirection {
+    /// The relation of the right operand to the left one.
+    pub fn exchanged(self) -> CompareDirection {
+        use CompareDirection::{Eq, Ge, Gt, Le, Lt, Ne};
+        match self {
+            Eq | Ne => self,
+            Lt => Gt,
+            Le => Ge,
+            Gt => Lt,
+            Ge => Le,
+        }
+    }
+}
+
 /// The order a comparison uses. They differ for floats only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompareOrder {

@@ -163,22 +163,22 @@ unsafe fn combine_in_order<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     [targets, sources]: Places<'_>,
     n: usize,
 ) {
-    let (fours, rest) = targets.as_chunks::<PLACES>();
-    let (four_sources, rest_sources) = sources.as_chunks::<PLACES>();
-    // SAFETY: the caller's contract.
-    unsafe {
-        for (four, sources) in fours.iter().zip(four_sources) {
-            let [first, second, third, last] = *four;
-            if first == last && first == second && first == third {
-                combine_onto::<T, A, O, PLACES>(to.offset(first), from, *sources, n);
-            } else {
-                for (&t, &f) in four.iter().zip(sources) {
-                    combine_onto::<T, A, O, 1>(to.offset(t), from, [f], n);
-                }
+    for (targets, sources) in targets.chunks(PLACES).zip(sources.chunks(PLACES)) {
+        let same = match (targets, sources.first_chunk()) {
+            (&[first, second, third, last], Some(four)) => {
+                (first == last && first == second && first == third).then_some((first, four))
             }
-        }
-        for (&t, &f) in rest.iter().zip(rest_sources) {
-            combine_onto::<T, A, O, 1>(to.offset(t), from, [f], n);
+            _ => None,
+        };
+        // SAFETY: the caller's contract.
+        unsafe {
+            if let Some((place, four)) = same {
+                combine_onto::<T, A, O, PLACES>(to.offset(place), from, *four, n);
+                continue;
+            }
+            for (&t, &f) in targets.iter().zip(sources) {
+                combine_onto::<T, A, O, 1>(to.offset(t), from, [f], n);
+            }
         }
     }
 }
@@ -455,18 +455,15 @@ macro_rules! tier {
                 })
             }
 
-            /// The kernels of integers `E`, whose bits are those of `U` where the sign makes no difference.
-            pub(super) fn ints<E: int::IntElem, U: int::IntElem>(
-                op: BinaryOp,
-            ) -> Option<Kernels> {
+            pub(super) fn ints<E: int::IntElem>(op: BinaryOp) -> Option<Kernels> {
                 Some(match op {
-                    BinaryOp::Add => all::<U, int::Add>(),
-                    BinaryOp::Multiply => all::<U, int::Multiply>(),
+                    BinaryOp::Add => all::<E::Bits, int::Add>(),
+                    BinaryOp::Multiply => all::<E::Bits, int::Multiply>(),
                     BinaryOp::Maximum => all::<E, int::Maximum>(),
                     BinaryOp::Minimum => all::<E, int::Minimum>(),
-                    BinaryOp::And => all::<U, int::And>(),
-                    BinaryOp::Or => all::<U, int::Or>(),
-                    BinaryOp::Xor => all::<U, int::Xor>(),
+                    BinaryOp::And => all::<E::Bits, int::And>(),
+                    BinaryOp::Or => all::<E::Bits, int::Or>(),
+                    BinaryOp::Xor => all::<E::Bits, int::Xor>(),
                     _ => return None,
                 })
             }
@@ -476,10 +473,10 @@ macro_rules! tier {
                     DType::Pred => truths(op),
                     DType::F32 => floats::<f32>(op),
                     DType::F64 => floats::<f64>(op),
-                    DType::S32 => ints::<i32, u32>(op),
-                    DType::S64 => ints::<i64, u64>(op),
-                    DType::U32 => ints::<u32, u32>(op),
-                    DType::U64 => ints::<u64, u64>(op),
+                    DType::S32 => ints::<i32>(op),
+                    DType::S64 => ints::<i64>(op),
+                    DType::U32 => ints::<u32>(op),
+                    DType::U64 => ints::<u64>(op),
                     _ => narrow(op, dtype),
                 }
             }
@@ -492,10 +489,10 @@ each_tier!(tier);
 /// these, long vectors gain nothing.
 fn narrow(op: BinaryOp, dtype: DType) -> Option<Kernels> {
     match dtype {
-        DType::S8 => portable::ints::<i8, u8>(op),
-        DType::S16 => portable::ints::<i16, u16>(op),
-        DType::U8 => portable::ints::<u8, u8>(op),
-        DType::U16 => portable::ints::<u16, u16>(op),
+        DType::S8 => portable::ints::<i8>(op),
+        DType::S16 => portable::ints::<i16>(op),
+        DType::U8 => portable::ints::<u8>(op),
+        DType::U16 => portable::ints::<u16>(op),
         _ => None,
     }
 }

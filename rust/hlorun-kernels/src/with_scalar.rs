@@ -20,7 +20,7 @@ pub enum Side {
 }
 
 macro_rules! pick {
-    ($t:ident, $e:ty, $left:ident, $op:expr, { $($name:pat => $body:ty,)* }) => {
+    ($t:ident, $e:ty, $left:tt, $op:expr, { $($name:pat => $body:ty,)* }) => {
         match $op {
             $($name => $t::with_scalar::<$e, $body, $left>(),)*
             #[allow(unreachable_patterns, reason = "some lists are whole")]
@@ -40,26 +40,42 @@ fn float_op<T: Tier, F: Float, const LEFT: bool>(op: BinaryOp) -> Option<Binary>
     }))
 }
 
-fn int_op<T: Tier, E: int::IntElem, const LEFT: bool>(op: BinaryOp) -> Option<Binary> {
-    Some(pick!(T, E, LEFT, op, {
+/// Integers may change sides where the operation lets them: one kernel does for both.
+fn commutative<T: Tier, E: int::IntElem>(op: BinaryOp) -> Option<Binary> {
+    Some(pick!(T, E, false, op, {
         BinaryOp::Add => int::Add,
-        BinaryOp::Subtract => int::Subtract,
         BinaryOp::Multiply => int::Multiply,
-        BinaryOp::Maximum => int::Maximum,
-        BinaryOp::Minimum => int::Minimum,
         BinaryOp::And => int::And,
         BinaryOp::Or => int::Or,
         BinaryOp::Xor => int::Xor,
+    }))
+}
+
+fn extreme<T: Tier, E: int::IntElem>(op: BinaryOp) -> Option<Binary> {
+    Some(pick!(T, E, false, op, {
+        BinaryOp::Maximum => int::Maximum,
+        BinaryOp::Minimum => int::Minimum,
+    }))
+}
+
+fn one_sided<T: Tier, E: int::IntElem, const LEFT: bool>(op: BinaryOp) -> Option<Binary> {
+    Some(pick!(T, E, LEFT, op, {
+        BinaryOp::Subtract => int::Subtract,
         BinaryOp::ShiftLeft => int::ShiftLeft,
         BinaryOp::ShiftRightArithmetic => int::ShiftRightArithmetic,
         BinaryOp::ShiftRightLogical => int::ShiftRightLogical,
     }))
 }
 
-fn comparison<T: Tier, E: PartialOrd + Copy, const LEFT: bool>(
-    direction: CompareDirection,
-) -> Option<Binary> {
-    Some(pick!(T, E, LEFT, direction, {
+fn int_op<T: Tier, E: int::IntElem, const LEFT: bool>(op: BinaryOp) -> Option<Binary> {
+    commutative::<T, E::Bits>(op)
+        .or_else(|| extreme::<T, E>(op))
+        .or_else(|| one_sided::<T, E::Bits, LEFT>(op))
+}
+
+/// The kernels with the scalar on the right.
+fn comparison<T: Tier, E: PartialOrd + Copy>(direction: CompareDirection) -> Option<Binary> {
+    Some(pick!(T, E, false, direction, {
         CompareDirection::Eq => int::Eq,
         CompareDirection::Ne => int::Ne,
         CompareDirection::Lt => int::Lt,
@@ -80,33 +96,23 @@ fn binary_tier<T: Tier, const LEFT: bool>(op: BinaryOp, dtype: DType) -> Option<
     }
 }
 
-fn compare_tier<T: Tier, const LEFT: bool>(
-    direction: CompareDirection,
-    dtype: DType,
-) -> Option<Binary> {
+fn compare_tier<T: Tier>(direction: CompareDirection, dtype: DType) -> Option<Binary> {
     match dtype {
-        DType::F32 => comparison::<T, f32, LEFT>(direction),
-        DType::F64 => comparison::<T, f64, LEFT>(direction),
-        DType::S32 => comparison::<T, i32, LEFT>(direction),
-        DType::U32 => comparison::<T, u32, LEFT>(direction),
-        DType::S64 => comparison::<T, i64, LEFT>(direction),
+        DType::F32 => comparison::<T, f32>(direction),
+        DType::F64 => comparison::<T, f64>(direction),
+        DType::S32 => comparison::<T, i32>(direction),
+        DType::U32 => comparison::<T, u32>(direction),
+        DType::S64 => comparison::<T, i64>(direction),
         _ => None,
     }
 }
 
-macro_rules! tiers {
-    ($side:expr, $f:ident($($arg:expr),*)) => {
-        match $side {
-            Side::Left => with_tier!(Isa::active(), T => $f::<T, true>($($arg),*)),
-            Side::Right => with_tier!(Isa::active(), T => $f::<T, false>($($arg),*)),
-        }
-    };
-}
-
 /// The kernel of a binary operation with a scalar on one side: `f(array, scalar, out, n)`.
 pub fn binary_with_scalar(op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
-    crate::divide::by_scalar(Isa::active(), op, dtype, side)
-        .or_else(|| tiers!(side, binary_tier(op, dtype)))
+    crate::divide::by_scalar(Isa::active(), op, dtype, side).or_else(|| match side {
+        Side::Left => with_tier!(Isa::active(), T => binary_tier::<T, true>(op, dtype)),
+        Side::Right => with_tier!(Isa::active(), T => binary_tier::<T, false>(op, dtype)),
+    })
 }
 
 /// The kernel of a comparison with a scalar on one side; total-order comparisons have none.
@@ -119,7 +125,11 @@ pub fn compare_with_scalar(
     if order == CompareOrder::Total {
         return None;
     }
-    tiers!(side, compare_tier(direction, dtype))
+    let direction = match side {
+        Side::Left => direction.exchanged(),
+        Side::Right => direction,
+    };
+    with_tier!(Isa::active(), T => compare_tier::<T>(direction, dtype))
 }
 
 #[cfg(test)]
@@ -184,15 +194,66 @@ mod tests {
         }
     }
 
+    /// Also where one kernel does for both sides, or for signed and unsigned integers.
+    #[test]
+    fn integer_scalars_match_arrays() {
+        let values = [i64::MIN, -2, -1, 0, 1, 3, 40, 1 << 31, i64::MAX];
+        for (dtype, size) in [(DType::S32, 4), (DType::U32, 4), (DType::S64, 8)] {
+            let stored: Vec<u8> = values
+                .iter()
+                .flat_map(|x| x.to_le_bytes()[..size].to_vec())
+                .collect();
+            for (op, side) in BinaryOp::ALL
+                .into_iter()
+                .flat_map(|op| [(op, Side::Left), (op, Side::Right)])
+            {
+                let (Some(plain), Some(kernel)) = (
+                    crate::binary(op, dtype),
+                    binary_with_scalar(op, dtype, side),
+                ) else {
+                    continue;
+                };
+                for scalar in stored.chunks_exact(size) {
+                    let repeated = scalar.repeat(values.len());
+                    let (x, y) = match side {
+                        Side::Left => (&repeated, &stored),
+                        Side::Right => (&stored, &repeated),
+                    };
+                    let run = |f: crate::table::Binary, [a, b]: [&[u8]; 2]| {
+                        let [a, b] = [a, b].map(|bytes| {
+                            let mut words = [0u64; 9];
+                            // SAFETY: nine words hold nine elements.
+                            unsafe {
+                                let to = words.as_mut_ptr().cast::<u8>();
+                                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                            }
+                            words
+                        });
+                        let mut out = [0u64; 9];
+                        // SAFETY: each holds nine elements, aligned.
+                        unsafe {
+                            f(
+                                a.as_ptr().cast(),
+                                b.as_ptr().cast(),
+                                out.as_mut_ptr().cast(),
+                                9,
+                            )
+                        };
+                        out
+                    };
+                    let want = run(plain, [x, y]);
+                    let got = run(kernel, [&stored, scalar]);
+                    assert_eq!(want, got, "{op:?} {side:?} {dtype:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn comparisons_match_arrays() {
         let values: Vec<i32> = (-50..50).collect();
         let n = values.len();
-        for direction in [
-            CompareDirection::Lt,
-            CompareDirection::Ge,
-            CompareDirection::Ne,
-        ] {
+        for direction in CompareDirection::ALL {
             for (side, want) in [
                 (Side::Left, [7, 8].map(|x| holds(direction, 7, x))),
                 (Side::Right, [7, 8].map(|x| holds(direction, x, 7))),

@@ -9,6 +9,8 @@ use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 
 /// An integer of any width as it is stored, with wrapping arithmetic in its own width.
 pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
+    /// The unsigned type of the same bits: what does not depend on the sign is compiled for it alone.
+    type Bits: IntElem;
     /// Width in bits.
     const BITS: u32;
     /// Whether the type is signed.
@@ -58,6 +60,7 @@ pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
 macro_rules! native {
     ($($t:ty, $u:ty, $s:ty, $wide:ty, $signed:expr;)*) => {$(
         impl IntElem for $t {
+            type Bits = $u;
             const BITS: u32 = <$t>::BITS;
             const SIGNED: bool = $signed;
             const ONES: Self = !0;
@@ -125,6 +128,8 @@ macro_rules! narrow {
         }
 
         impl<const B: u32> IntElem for $name<B> {
+            // The bits above its own extend the sign.
+            type Bits = Self;
             const BITS: u32 = B;
             const SIGNED: bool = $signed;
             const ONES: Self = $name($ones);
@@ -273,11 +278,11 @@ compares! { Eq(a, b) a == b; Ne(a, b) a != b; Lt(a, b) a < b; Le(a, b) a <= b; G
 pub fn unary<T: Tier, E: IntElem>(op: UnaryOp) -> Option<Unary> {
     Some(match op {
         UnaryOp::Abs => T::unary::<E, Abs>(),
-        UnaryOp::Negate => T::unary::<E, Negate>(),
+        UnaryOp::Negate => T::unary::<E::Bits, Negate>(),
         UnaryOp::Sign => T::unary::<E, Sign>(),
-        UnaryOp::Not => T::unary::<E, Not>(),
-        UnaryOp::PopulationCount => T::unary::<E, Popcnt>(),
-        UnaryOp::CountLeadingZeros => T::unary::<E, Clz>(),
+        UnaryOp::Not => T::unary::<E::Bits, Not>(),
+        UnaryOp::PopulationCount => T::unary::<E::Bits, Popcnt>(),
+        UnaryOp::CountLeadingZeros => T::unary::<E::Bits, Clz>(),
         _ => return None,
     })
 }
@@ -285,21 +290,21 @@ pub fn unary<T: Tier, E: IntElem>(op: UnaryOp) -> Option<Unary> {
 /// The kernel of a binary operation on integers of type `E`.
 pub fn binary<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Binary> {
     Some(match op {
-        BinaryOp::Add => T::binary::<E, Add>(),
-        BinaryOp::Subtract => T::binary::<E, Subtract>(),
-        BinaryOp::Multiply => T::binary::<E, Multiply>(),
+        BinaryOp::Add => T::binary::<E::Bits, Add>(),
+        BinaryOp::Subtract => T::binary::<E::Bits, Subtract>(),
+        BinaryOp::Multiply => T::binary::<E::Bits, Multiply>(),
         BinaryOp::MultiplyHigh => T::binary::<E, MultiplyHigh>(),
         BinaryOp::Divide => T::binary::<E, Divide>(),
         BinaryOp::Remainder => T::binary::<E, Remainder>(),
         BinaryOp::Maximum => T::binary::<E, Maximum>(),
         BinaryOp::Minimum => T::binary::<E, Minimum>(),
         BinaryOp::Power => T::binary::<E, Power>(),
-        BinaryOp::And => T::binary::<E, And>(),
-        BinaryOp::Or => T::binary::<E, Or>(),
-        BinaryOp::Xor => T::binary::<E, Xor>(),
-        BinaryOp::ShiftLeft => T::binary::<E, ShiftLeft>(),
-        BinaryOp::ShiftRightArithmetic => T::binary::<E, ShiftRightArithmetic>(),
-        BinaryOp::ShiftRightLogical => T::binary::<E, ShiftRightLogical>(),
+        BinaryOp::And => T::binary::<E::Bits, And>(),
+        BinaryOp::Or => T::binary::<E::Bits, Or>(),
+        BinaryOp::Xor => T::binary::<E::Bits, Xor>(),
+        BinaryOp::ShiftLeft => T::binary::<E::Bits, ShiftLeft>(),
+        BinaryOp::ShiftRightArithmetic => T::binary::<E::Bits, ShiftRightArithmetic>(),
+        BinaryOp::ShiftRightLogical => T::binary::<E::Bits, ShiftRightLogical>(),
         BinaryOp::Atan2 => return None,
     })
 }

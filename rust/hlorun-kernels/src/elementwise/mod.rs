@@ -113,11 +113,22 @@ pub type Fused = Neon;
 /// No tier fuses.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub type Fused = Portable;
-/// Whatever [`Isa::active`] says, asked at run time; for rarely used element types, to keep the code small.
+/// Whatever [`Isa::active`] says, asked at run time; for narrow floats, to keep the code small.
 pub struct Active;
 
 /// Elements per staging chunk: 4 KiB of `f32`, well inside L1.
 pub(crate) const CHUNK: usize = 512;
+
+/// Elements that a short body keeps aside: its stage takes no time to set up.
+const FEW: usize = 64;
+
+/// Whether a result takes the place of an operand, which only one of the same size does. Of others there is no loop for it.
+#[inline(always)]
+fn is_in_place<A, Out>(a: *const A, out: *const Out) -> bool {
+    let is_same = a.addr() == out.addr();
+    debug_assert!(!is_same || size_of::<A>() == size_of::<Out>());
+    size_of::<A>() == size_of::<Out>() && is_same
+}
 
 #[inline(always)]
 unsafe fn unary_loop<T: Tier, A: Copy, O: Un<A>>(a: *const A, out: *mut O::Out, n: usize) {
@@ -147,16 +158,13 @@ unsafe fn unary_body<T: Tier, A: Copy, O: Un<A>>(a: *const u8, out: *mut u8, n: 
         return;
     }
     let (a, out) = (a.cast::<A>(), out.cast::<O::Out>());
-    let in_place = a.addr() == out.addr();
+    let in_place = is_in_place(a, out);
     // SAFETY: the caller promises n elements behind each pointer, equal or disjoint; equal pointers of equally sized
     // elements are either handled one element at a time or read into the stage before the write.
     unsafe {
         if !O::HEAVY && !O::FIX {
             if in_place {
-                for i in 0..n {
-                    let x = out.add(i).cast::<A>().read();
-                    out.add(i).write(O::f::<T>(x));
-                }
+                replace::<A, O::Out>(out, n, |_, x| O::f::<T>(x));
             } else {
                 unary_loop::<T, A, O>(a, out, n);
             }
@@ -231,7 +239,7 @@ unsafe fn binary_loop<T: Tier, A: Copy, O: Bin<A>>(
 
 /// Replaces the `i`-th of `n` elements, `x`, by `f(i, x)`, which has the same size.
 #[inline(always)]
-unsafe fn in_place<A: Copy, Out>(at: *mut Out, n: usize, f: impl Fn(usize, A) -> Out) {
+unsafe fn replace<A: Copy, Out>(at: *mut Out, n: usize, f: impl Fn(usize, A) -> Out) {
     for i in 0..n {
         // SAFETY: the caller passes n elements.
         unsafe {
@@ -253,20 +261,27 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
         return;
     }
     let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<O::Out>());
-    let (on_a, on_b) = (a.addr() == out.addr(), b.addr() == out.addr());
+    let (on_a, on_b) = (is_in_place(a, out), is_in_place(b, out));
     // SAFETY: as in unary_body, for two inputs.
     unsafe {
         if !O::HEAVY {
             if !on_a && !on_b {
                 return binary_loop::<T, A, O>(a, b, out, n);
             }
-            // One operand, or both, make way for the result.
-            match (on_a, on_b) {
-                (true, true) => in_place::<A, O::Out>(out, n, |_, own| O::f::<T>(own, own)),
-                (true, false) => {
-                    in_place::<A, O::Out>(out, n, |i, own| O::f::<T>(own, b.add(i).read()));
+            if !on_a {
+                return replace::<A, O::Out>(out, n, |i, own| O::f::<T>(a.add(i).read(), own));
+            }
+            // Where both operands make way for the result, one is kept aside, a few elements at a time.
+            let mut stage = std::mem::MaybeUninit::<[A; FEW]>::uninit();
+            let most = if on_b { FEW } else { n };
+            for i in (0..n).step_by(most) {
+                let len = most.min(n - i);
+                let mut y = b.add(i);
+                if on_b {
+                    std::ptr::copy_nonoverlapping(y, stage.as_mut_ptr().cast(), len);
+                    y = stage.as_ptr().cast();
                 }
-                _ => in_place::<A, O::Out>(out, n, |i, own| O::f::<T>(a.add(i).read(), own)),
+                replace::<A, O::Out>(out.add(i), len, |j, own| O::f::<T>(own, y.add(j).read()));
             }
             return;
         }
@@ -320,11 +335,8 @@ unsafe fn scalar_body<T: Tier, A: Copy, O: Bin<A>, const LEFT: bool>(
                 O::f::<T>(x, y)
             }
         };
-        if a.addr() == out.addr() {
-            for i in 0..n {
-                let x = out.add(i).cast::<A>().read();
-                out.add(i).write(f(x));
-            }
+        if is_in_place(a, out) {
+            replace::<A, O::Out>(out, n, |_, x| f(x));
         } else {
             let a = std::slice::from_raw_parts(a, n);
             let out = std::slice::from_raw_parts_mut(out, n);
@@ -375,11 +387,11 @@ unsafe fn select_body<A: Choose>(p: *const u8, a: *const u8, b: *const u8, out: 
             let (x, y, o) = (a.add(i), b.add(i), out.add(i));
             let is_first = |j: usize| stage[j] != 0;
             if o.addr() == x.addr() {
-                in_place::<A, A>(o, len, |j, own| {
+                replace::<A, A>(o, len, |j, own| {
                     A::choose(is_first(j), own, y.add(j).read())
                 });
             } else if o.addr() == y.addr() {
-                in_place::<A, A>(o, len, |j, own| {
+                replace::<A, A>(o, len, |j, own| {
                     A::choose(is_first(j), x.add(j).read(), own)
                 });
             } else {

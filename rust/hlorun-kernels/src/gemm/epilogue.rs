@@ -294,47 +294,43 @@ impl TileEpilogue {
     ) {
         const { assert!(NR.is_multiple_of(T::Vector::LANES)) };
         let first = values.as_mut_ptr().cast::<E>();
+        let mut repeated = std::mem::MaybeUninit::<[E; NR]>::uninit();
         // SAFETY: the caller's contract; of a number that is the same for all columns, that one is read.
         unsafe {
             for step in self.steps() {
-                let from = self.operand::<E>(step, 0, 0);
-                // One nest of loops for each operation and kind of operand, so that values stay in registers.
+                let mut from = self.operand::<E>(step, 0, 0);
+                // One number for all is read from a vector of it, so that it takes no loops of its own.
+                if step.column == 0 {
+                    let to = repeated.as_mut_ptr();
+                    T::Vector::repeat(from.cast()).store(to.cast());
+                    from = to.cast_const().cast();
+                }
+                // One nest of loops for each operation, so that values stay in registers.
                 macro_rules! each {
-                    ($f:ident, $row:ident, $at:ident, $y:expr) => {
-                        for $row in 0..R {
-                            let mut $at = 0;
-                            while $at < NR {
-                                let to = first.add($row * NR + $at).cast();
-                                T::Vector::load(to).$f($y).store(to);
-                                $at += T::Vector::LANES;
+                    ($f:ident) => {
+                        for row in 0..R {
+                            let from = from.wrapping_offset(row as isize * step.row);
+                            let mut at = 0;
+                            while at < NR {
+                                let from = from.wrapping_offset(at as isize * step.column).cast();
+                                let y = match WHOLE {
+                                    true => T::Vector::load(from),
+                                    false => T::Vector::load_part(from, width.saturating_sub(at)),
+                                };
+                                let to = first.add(row * NR + at).cast();
+                                T::Vector::load(to).$f(y).store(to);
+                                at += T::Vector::LANES;
                             }
                         }
                     };
                 }
-                macro_rules! operand {
-                    ($f:ident) => {
-                        if step.column == 0 {
-                            let y = T::Vector::repeat(from.cast());
-                            each!($f, row, at, y);
-                        } else {
-                            each!($f, row, at, {
-                                let from = from.wrapping_offset(row as isize * step.row);
-                                let from = from.wrapping_add(at).cast();
-                                match WHOLE {
-                                    true => T::Vector::load(from),
-                                    false => T::Vector::load_part(from, width.saturating_sub(at)),
-                                }
-                            });
-                        }
-                    };
-                }
                 match step.op {
-                    EpilogueOp::Add => operand!(add),
-                    EpilogueOp::Subtract => operand!(sub),
-                    EpilogueOp::SubtractFrom => operand!(rsub),
-                    EpilogueOp::Multiply => operand!(mul),
-                    EpilogueOp::AtLeast => operand!(at_least),
-                    EpilogueOp::AtMost => operand!(at_most),
+                    EpilogueOp::Add => each!(add),
+                    EpilogueOp::Subtract => each!(sub),
+                    EpilogueOp::SubtractFrom => each!(rsub),
+                    EpilogueOp::Multiply => each!(mul),
+                    EpilogueOp::AtLeast => each!(at_least),
+                    EpilogueOp::AtMost => each!(at_most),
                 }
             }
         }

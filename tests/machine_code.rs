@@ -291,3 +291,86 @@ fn long_runs_go_on_with_code() {
         assert_eq!(made(executable.thunks()), (usize::from(is_made_at_once), 1));
     }
 }
+
+/// An entry of small steps, with a loop, a branch and a reduction of many elements among them.
+const ENTRY: &str = "HloModule m
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+twice { x = f32[8] parameter(0)  ROOT s = f32[8] add(x, x) }
+less { x = f32[8] parameter(0)  ROOT s = f32[8] negate(x) }
+goes_on { s = (s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT }
+trip { s = (s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)
+  j = s32[] add(i, one)  x = f32[8] get-tuple-element(s), index=1  y = f32[8] sine(x)
+  ROOT t = (s32[], f32[8]) tuple(j, y) }
+ENTRY e {
+  p = f32[8] parameter(0)
+  q = f32[] parameter(1)
+  a = f32[] exponential(q)
+  b = f32[] multiply(a, q)
+  c = f32[] add(b, a)
+  d = f32[8] broadcast(c), dimensions={}
+  f = f32[8] add(p, d)
+  g = f32[8] tanh(f)
+  zero = s32[] constant(0)
+  start = (s32[], f32[8]) tuple(zero, g)
+  ended = (s32[], f32[8]) while(start), condition=goes_on, body=trip
+  h = f32[8] get-tuple-element(ended), index=1
+  many = f32[5000] broadcast(c), dimensions={}
+  none = f32[] constant(0)
+  all = f32[] reduce(many, none), dimensions={0}, to_apply=sum
+  is_more = pred[] compare(q, none), direction=GT
+  k = f32[8] conditional(is_more, h, h), true_computation=twice, false_computation=less
+  l = f32[8] broadcast(all), dimensions={}
+  m = f32[8] divide(k, l)
+  ROOT r = (f32[8], f32[8], f32[]) tuple(m, k, c)
+}";
+
+/// Without fusion, so that each operation is a step, and without the pass of this name.
+fn entry(machine_code: MachineCode, off: &str) -> Executable {
+    let mut options = plain(machine_code);
+    options.disable.extend(["fusion", off].map(str::to_owned));
+    planned(ENTRY, &options)
+}
+
+#[test]
+fn steps_of_an_entry_become_code() {
+    let steps = entry(MachineCode::Never, "scalar-bytecode");
+    assert!(steps.bytecode().is_none());
+    let interpreted = entry(MachineCode::Never, "machine-code");
+    let compiled = entry(MachineCode::AtOnce, "fusion");
+    let p: Vec<u8> = (0..8)
+        .flat_map(|i| (i as f32 - 3.5).to_ne_bytes())
+        .collect();
+    for q in [0.25f32, -1.5, f32::NAN, 0.0] {
+        let inputs: [&[u8]; 2] = [&p, &q.to_ne_bytes()];
+        let want = results(&steps, &inputs);
+        for executable in [&interpreted, &compiled] {
+            let got = results(executable, &inputs);
+            for ((got, want), leaf) in got.iter().zip(&want).zip(executable.outputs()) {
+                assert!(same(leaf.element_type, got, want), "{q}");
+            }
+        }
+    }
+    let code = interpreted.bytecode().unwrap();
+    assert_eq!(code.outside.len(), 2, "the loop and the long reduction");
+    assert!(compiled.bytecode().unwrap().compiled.is_made());
+}
+
+/// Runs of an entry add up.
+#[test]
+fn entries_become_machine_code_when_it_pays() {
+    let executable = entry(MachineCode::WhenBusy, "fusion");
+    let code = executable.bytecode().unwrap();
+    let p = [0; 32];
+    let run = || results(&executable, &[&p, &1f32.to_ne_bytes()]);
+    let first = run();
+    assert!(!code.compiled.is_made());
+    for _ in 0..100_000 {
+        if code.compiled.is_made() {
+            assert_eq!(run(), first);
+            return;
+        }
+        assert_eq!(run(), first);
+    }
+    panic!("never made");
+}

@@ -24,6 +24,7 @@ use super::schedule::{
 };
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
+use super::thunk::scalar_bytecode::ScalarProgram;
 use super::thunk::{BufferKind, LogicalBuffer};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
@@ -77,6 +78,7 @@ pub struct Executable {
     passes: Vec<PassRecord>,
     original_count: usize,
     thunks: ThunkSequence,
+    bytecode: Option<Box<ScalarProgram>>,
     assignment: Assignment,
     parameters: Vec<Parameter>,
     inputs: Vec<Leaf>,
@@ -114,7 +116,7 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
         pipeline.run(&mut module, super::hlo::TABLE, &mut cx)?;
     }
     let mut entry = lower_entry(&module, &cx)?;
-    let assignment = schedule(&mut entry, &mut module, &mut pipeline, options)?;
+    let (assignment, bytecode) = schedule(&mut entry, &mut module, &mut pipeline, options)?;
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -133,6 +135,7 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
         passes: pipeline.into_records(),
         original_count,
         thunks: entry.thunks,
+        bytecode,
         assignment,
         arenas: Mutex::new(Vec::new()),
         locksteps: Mutex::new(Vec::new()),
@@ -193,7 +196,7 @@ fn schedule(
     module: &mut HloModule,
     pipeline: &mut Pipeline<'_>,
     options: &CompileOptions,
-) -> Result<Assignment> {
+) -> Result<(Assignment, Option<Box<ScalarProgram>>)> {
     let (thunks, buffers) = (&mut entry.thunks, &mut entry.buffers);
     if options.fuse {
         // Products may be divided among devices, and then added to each other.
@@ -226,14 +229,18 @@ fn schedule(
     }
     vector_machine_code::prepare(thunks, options.machine_code);
     small_loop::prepare(thunks);
+    let mut bytecode = None;
     pipeline.step(scalar_bytecode::NAME, || {
         scalar_bytecode::prepare(thunks, options.machine_code);
-        count(
-            thunks,
-            &|kind| matches!(kind, ThunkKind::While(repeated) if repeated.bytecode.is_some()),
-        )
+        // Devices that run together take turns at thunks.
+        if options.replicas * options.partitions == 1 {
+            bytecode = scalar_bytecode::of_entry(thunks, options.machine_code);
+        }
+        let has_code =
+            |kind: &ThunkKind| matches!(kind, ThunkKind::While(repeated) if repeated.bytecode.is_some());
+        usize::from(bytecode.is_some()) + count(thunks, &has_code)
     });
-    Ok(assignment)
+    Ok((assignment, bytecode))
 }
 
 /// Gives buffers their memory and, where the options ask for it, proves that the plan holds.
@@ -363,6 +370,11 @@ impl Executable {
     /// The memory.
     pub fn assignment(&self) -> &Assignment {
         &self.assignment
+    }
+
+    /// The code of its thunks, where many are small steps.
+    pub fn bytecode(&self) -> Option<&ScalarProgram> {
+        self.bytecode.as_deref()
     }
 
     /// The entry's parameters.

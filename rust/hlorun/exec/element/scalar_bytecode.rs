@@ -1,7 +1,7 @@
-//! Loops of small steps: scalar bytecode over the addresses of one run.
+//! Small steps: scalar bytecode over the addresses of one run.
 //!
-//! In: a loop that [`crate::plan::schedule::scalar_bytecode`] has made ready, and memory. Out: what its thunks would have
-//! written, to the bit.
+//! In: a loop or an entry that [`crate::plan::schedule::scalar_bytecode`] has made ready, and memory. Out: what its thunks
+//! would have written, to the bit.
 
 use std::mem::MaybeUninit;
 
@@ -9,59 +9,155 @@ use hlorun_kernels::Gemm;
 use hlorun_kernels::scalar_bytecode::{Call, Exit, Extra, Op, State};
 
 use super::machine_code;
-use super::outside::OutsideThunks;
+use super::outside::{OutsideThunks, RunOutside};
 use super::walk;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, Runner};
 use crate::plan::cost::scalar_bytecode::{FUEL, MAX_SCRATCH};
 use crate::plan::thunk::PickedWalk;
-use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
-use crate::plan::thunk::{Thunk, ThunkKind, WhileThunk};
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp, ScalarProgram};
+use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence, WhileThunk};
 
 #[repr(align(64))]
 struct Scratch([MaybeUninit<u8>; MAX_SCRATCH]);
 
-/// Runs `repeated`, of which `prepared` was made; `runner` runs the thunks that the code leaves for.
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch([const { MaybeUninit::uninit() }; MAX_SCRATCH])
+    }
+
+    fn address(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// The code of a program for the addresses of one run. The next run changes what has moved since.
+struct Resolved {
+    code: Vec<Op>,
+    /// One; a vector, as the code points into it while it is moved.
+    scratch: Vec<Scratch>,
+    /// The addresses of all allocations.
+    bases: Box<[*mut u8]>,
+    /// Allocations, each with the operations that name it, in order.
+    users: Vec<(u32, u32)>,
+}
+
+// SAFETY: it is used by the run that owns it alone, which asks for the addresses of its own memory first.
+unsafe impl Send for Resolved {}
+
+impl Resolved {
+    /// For memory at these addresses.
+    fn of(prepared: &ScalarProgram, bases: &[*mut u8]) -> Box<Resolved> {
+        if let Some(mut kept) = prepared.kept.take::<Resolved>()
+            && kept.bases.len() == bases.len()
+        {
+            kept.move_to(prepared, bases);
+            return kept;
+        }
+        let mut scratch = Vec::with_capacity(1);
+        scratch.push(Scratch::new());
+        let own = scratch.as_mut_ptr().cast();
+        let ops = prepared.ops.iter();
+        let code = ops.map(|op| resolve(prepared, op, own, bases)).collect();
+        let mut users: Vec<_> = prepared.ops.iter().zip(0..).flat_map(named).collect();
+        users.sort_unstable();
+        Box::new(Resolved {
+            code,
+            scratch,
+            bases: bases.into(),
+            users,
+        })
+    }
+
+    /// Lets the code name what has other addresses now.
+    fn move_to(&mut self, prepared: &ScalarProgram, bases: &[*mut u8]) {
+        let own = self.scratch.as_mut_ptr().cast();
+        for (allocation, (old, &new)) in (0..).zip(self.bases.iter_mut().zip(bases)) {
+            if std::mem::replace(old, new) == new {
+                continue;
+            }
+            let first = self.users.partition_point(|user| user.0 < allocation);
+            let users = self.users[first..].iter();
+            for &(_, at) in users.take_while(|user| user.0 == allocation) {
+                self.code[at as usize] = resolve(prepared, &prepared.ops[at as usize], own, bases);
+            }
+        }
+    }
+}
+
+/// The allocations that an operation names, each with its number.
+fn named((op, number): (&ScalarOp, u32)) -> impl Iterator<Item = (u32, u32)> {
+    let places = op.operands.into_iter().chain([op.out]);
+    places.filter_map(move |place| match place {
+        Place::Allocation(allocation, _) => Some((allocation, number)),
+        _ => None,
+    })
+}
+
+/// What a program was made of.
+#[derive(Clone, Copy)]
+pub enum Origin<'t> {
+    /// A loop.
+    Loop(&'t WhileThunk),
+    /// The thunks of the entry.
+    Entry(&'t ThunkSequence),
+}
+
+/// Runs `prepared`, which was made of `origin`; `runner` runs the thunks that the code leaves for.
 pub fn run(
-    prepared: &ScalarLoop,
-    repeated: &WhileThunk,
+    prepared: &ScalarProgram,
+    origin: Origin<'_>,
     environment: &Environment<'_>,
     runner: Runner,
 ) -> Result<()> {
-    let mut scratch = Scratch([const { MaybeUninit::uninit() }; MAX_SCRATCH]);
-    let own = scratch.0.as_mut_ptr().cast::<u8>();
-    let address = |place: Place| match place {
-        Place::Nowhere => std::ptr::null_mut(),
-        Place::Scratch(offset) => own.wrapping_add(offset),
-        Place::Known(offset) => {
-            let known = prepared.known.as_ptr().cast::<u8>().cast_mut();
-            known.wrapping_add(offset)
-        }
-        Place::Allocation(allocation, offset) => {
-            environment.memory.base(allocation).wrapping_add(offset)
-        }
-    };
     let outside = prepared
         .outside
         .iter()
-        .map(|path| find(repeated, path))
+        .map(|path| find(origin, path))
         .collect::<Option<Vec<&Thunk>>>()
         .ok_or_else(|| HloError::execution("scalar bytecode of another loop"))?;
     let calls = OutsideThunks::new(&outside, runner);
-    let run_outside = |number: usize, environment: &Environment<'_>| calls.run(number, environment);
+    let run_outside = |number: usize, environment: &Environment<'_>| {
+        // Loops look for the wish to end the run when they jump back.
+        if matches!(origin, Origin::Entry(_)) {
+            environment.check()?;
+        }
+        calls.run(number, environment)
+    };
     environment.check()?;
-    let expected = repeated.trip_count.unwrap_or(0);
-    let expected = expected.saturating_mul(prepared.work as u64);
+    let trips = match origin {
+        Origin::Loop(repeated) => repeated.trip_count.unwrap_or(0),
+        Origin::Entry(_) => 0,
+    };
+    let expected = trips.saturating_mul(prepared.work as u64);
     if let Some(made) = machine_code::before_first_trip(prepared, expected, &outside) {
-        // SAFETY: the code is of this loop, whose thunks' views hold for this memory.
+        let mut scratch = Scratch::new();
+        let own = scratch.address();
+        // SAFETY: the code is of this program, whose thunks' views hold for this memory.
         return unsafe { machine_code::run(&made, prepared, own, &run_outside, environment) };
     }
-    let code: Vec<Op> = prepared
-        .ops
-        .iter()
-        .map(|op| resolve(prepared, op, &address))
-        .collect();
-    let mut state = State::new(&code);
+    let mut resolved = Resolved::of(prepared, environment.memory.bases());
+    let result = interpret(
+        prepared,
+        &mut resolved,
+        (origin, &outside),
+        &run_outside,
+        environment,
+    );
+    prepared.kept.leave(resolved);
+    result
+}
+
+/// Runs the code operation by operation, until machine code takes over.
+fn interpret(
+    prepared: &ScalarProgram,
+    resolved: &mut Resolved,
+    (origin, outside): (Origin<'_>, &[&Thunk]),
+    run_outside: &RunOutside<'_>,
+    environment: &Environment<'_>,
+) -> Result<()> {
+    let code = &resolved.code;
+    let mut state = State::new(code);
     state.fuel = FUEL;
     let mut worked = 0;
     loop {
@@ -70,19 +166,23 @@ pub fn run(
         // in the code, whose last operation is its end.
         match unsafe { state.run() } {
             Exit::End => {
-                prepared.compiled.worked((FUEL - state.fuel) as u64);
+                prepared.compiled.worked(match origin {
+                    Origin::Loop(_) => (FUEL - state.fuel) as u64,
+                    Origin::Entry(_) => prepared.work as u64,
+                });
                 return Ok(());
             }
             Exit::Pause => {
                 environment.check()?;
                 let work = (FUEL - state.fuel) as u64;
                 worked += work;
-                let at = state.at(&code);
-                if let Some(made) = machine_code::after_work(prepared, (work, worked), at, &outside)
+                let at = state.at(code);
+                if let Some(made) = machine_code::after_work(prepared, (work, worked), at, outside)
                 {
+                    let own = resolved.scratch.as_mut_ptr().cast();
                     // SAFETY: as above; nothing in the scratch is needed after a jump back.
                     return unsafe {
-                        machine_code::run(&made, prepared, own, &run_outside, environment)
+                        machine_code::run(&made, prepared, own, run_outside, environment)
                     };
                 }
                 state.fuel = FUEL;
@@ -92,7 +192,17 @@ pub fn run(
     }
 }
 
-fn resolve(prepared: &ScalarLoop, op: &ScalarOp, address: &dyn Fn(Place) -> *mut u8) -> Op {
+/// An operation for a scratch at `own` and allocations at `bases`.
+fn resolve(prepared: &ScalarProgram, op: &ScalarOp, own: *mut u8, bases: &[*mut u8]) -> Op {
+    let address = |place: Place| match place {
+        Place::Nowhere => std::ptr::null_mut(),
+        Place::Scratch(offset) => own.wrapping_add(offset),
+        Place::Known(offset) => {
+            let known = prepared.known.as_ptr().cast::<u8>().cast_mut();
+            known.wrapping_add(offset)
+        }
+        Place::Allocation(allocation, offset) => bases[allocation as usize].wrapping_add(offset),
+    };
     let [a, b, c] = op.operands.map(|place| address(place).cast_const());
     let walk = |number: usize| Extra {
         pointer: std::ptr::from_ref(&prepared.walks[number]).cast(),
@@ -163,13 +273,17 @@ unsafe fn product(at: *const Op, _: &mut State) -> *const Op {
 }
 
 /// The thunk that a path names.
-fn find<'t>(repeated: &'t WhileThunk, path: &[(u32, u32)]) -> Option<&'t Thunk> {
+fn find<'t>(origin: Origin<'t>, path: &[(u32, u32)]) -> Option<&'t Thunk> {
     let sequence = |repeated: &'t WhileThunk, number: u32| match number {
         0 => &repeated.condition,
         _ => &repeated.body,
     };
     let (&(number, at), rest) = path.split_first()?;
-    let mut thunk = sequence(repeated, number).get(at as usize)?;
+    let first = match origin {
+        Origin::Loop(repeated) => sequence(repeated, number),
+        Origin::Entry(thunks) => thunks,
+    };
+    let mut thunk = first.get(at as usize)?;
     for &(number, at) in rest {
         let thunks = match &thunk.kind {
             ThunkKind::While(repeated) => sequence(repeated, number),

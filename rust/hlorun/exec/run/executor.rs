@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::element::scalar_bytecode::Origin;
 use crate::exec::element::{loops, scalar_bytecode, small_loop};
 use crate::exec::environment::{Environment, PreparedThunk, Runner, interruptible};
 use crate::exec::hooks;
@@ -67,7 +68,7 @@ impl Executable {
         let shadow = self.shadow();
         let environment =
             Environment::new(memory, self.threads(), options).shadowed(shadow.as_ref());
-        let result = interruptible(|| sequence(self.thunks(), &environment));
+        let result = interruptible(|| entry(self, &environment));
         drop(environment);
         self.return_arena(arena);
         result
@@ -108,6 +109,23 @@ impl Executable {
             .collect();
         Memory::new(bases)
     }
+}
+
+/// Runs the thunks of the entry, or the code that was made of them.
+fn entry(executable: &Executable, environment: &Environment<'_>) -> Result<()> {
+    let thunks = executable.thunks();
+    match executable.bytecode() {
+        Some(code) if runs_code(environment) => {
+            let runner = Runner { run, prepare };
+            scalar_bytecode::run(code, Origin::Entry(thunks), environment, runner)
+        }
+        _ => sequence(thunks, environment),
+    }
+}
+
+/// Whether nobody looks at single thunks.
+fn runs_code(environment: &Environment<'_>) -> bool {
+    environment.options.profile.is_none() && environment.shadow.is_none()
 }
 
 /// Whether to look for the caller's wish to end the run before this thunk: not where the look may
@@ -239,11 +257,10 @@ fn operation(
 #[inline]
 fn repeat(body: &WhileThunk, environment: &Environment<'_>) -> Result<()> {
     if let Some(code) = &body.bytecode
-        && environment.options.profile.is_none()
-        && environment.shadow.is_none()
+        && runs_code(environment)
     {
         let runner = Runner { run, prepare };
-        return scalar_bytecode::run(code, body, environment, runner);
+        return scalar_bytecode::run(code, Origin::Loop(body), environment, runner);
     }
     let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
     loop {

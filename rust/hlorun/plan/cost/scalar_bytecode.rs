@@ -1,6 +1,6 @@
-//! What bounds the code of loops over few elements.
+//! What bounds the code of loops over few elements, and of small steps in order.
 //!
-//! Promise: a loop within these bounds is interpreted faster than its steps run one by one, and ends in time when asked to.
+//! Promise: what is within these bounds is interpreted faster than its steps run one by one, and ends in time when asked to.
 
 /// Bytes of scratch that the code of one loop may use.
 pub const MAX_SCRATCH: usize = 32 << 10;
@@ -21,6 +21,8 @@ pub const MAX_PIECE: usize = 24;
 pub const MAX_UNROLLED: usize = 4;
 /// Most operations of one code.
 pub const MAX_OPS: usize = 1 << 14;
+/// Fewest small steps of an entry that become code: a run of it sets up as much as a few steps do.
+pub const MIN_STEPS: usize = 8;
 /// Most multiplications of a product.
 pub const MAX_TERMS: usize = 1 << 12;
 /// Multiplications that are as much work as an operation.

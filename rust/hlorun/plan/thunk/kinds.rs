@@ -301,7 +301,7 @@ pub struct WhileThunk {
     pub is_brief: bool,
     /// Set once everything else is decided, where no loop around it has any; see
     /// [`crate::plan::schedule::scalar_bytecode`].
-    pub bytecode: Option<Box<crate::plan::thunk::scalar_bytecode::ScalarLoop>>,
+    pub bytecode: Option<Box<crate::plan::thunk::scalar_bytecode::ScalarProgram>>,
 }
 
 /// A choice.

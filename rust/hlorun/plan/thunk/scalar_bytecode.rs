@@ -1,5 +1,9 @@
 //! Scalar bytecode: operations on places that a run turns into addresses.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
 use hlorun_kernels::scalar_bytecode::Function;
 use hlorun_kernels::vector_bytecode;
 use hlorun_kernels::{DType, Gemm, Side};
@@ -15,7 +19,7 @@ pub enum Place {
     Nowhere,
     /// Bytes of the scratch.
     Scratch(usize),
-    /// Bytes of [`ScalarLoop::known`].
+    /// Bytes of [`ScalarProgram::known`].
     Known(usize),
     /// Bytes of an allocation.
     Allocation(u32, usize),
@@ -75,7 +79,7 @@ pub type Path = Vec<(u32, u32)>;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct ScalarLoop {
+pub struct ScalarProgram {
     /// The code.
     pub ops: Box<[ScalarOp]>,
     /// Constants, indices.
@@ -90,6 +94,39 @@ pub struct ScalarLoop {
     pub work: usize,
     /// Machine code that does the same.
     pub compiled: Compiled,
+    /// What its runs leave for the next ones.
+    pub kept: Kept,
+}
+
+/// What runs leave for the next ones, of some form. It may point into the program, so a copy of the program starts with
+/// nothing.
+#[derive(Default)]
+pub struct Kept(Mutex<Vec<Box<dyn Any + Send>>>);
+
+impl Kept {
+    /// Something that was left, for one run alone.
+    pub fn take<T: Any>(&self) -> Option<Box<T>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.pop()?.downcast().ok()
+    }
+
+    /// Leaves something.
+    pub fn leave(&self, something: Box<dyn Any + Send>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(something);
+    }
+}
+
+impl Clone for Kept {
+    fn clone(&self) -> Kept {
+        Kept::default()
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept")
+    }
 }
 
 impl Place {

@@ -14,7 +14,7 @@ use crate::exec::element::outside::RunOutside;
 use crate::exec::element::walk;
 use crate::exec::environment::Environment;
 use crate::plan::thunk::PickedWalk;
-use crate::plan::thunk::scalar_bytecode::ScalarLoop;
+use crate::plan::thunk::scalar_bytecode::ScalarProgram;
 
 /// The run goes on.
 pub const GO_ON: u32 = 0;
@@ -35,7 +35,7 @@ impl<'c, 'r> Context<'c, 'r> {
     pub fn new(
         environment: &'c Environment<'r>,
         outside: &'c RunOutside<'c>,
-        prepared: &'c ScalarLoop,
+        prepared: &'c ScalarProgram,
     ) -> Context<'c, 'r> {
         Context {
             environment,

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::blocks;
 use super::forms::{self, Form, Touch};
 use crate::plan::cost::machine_code::{MAX_ELEMENTS, MAX_FLOW};
-use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp, ScalarProgram};
 use crate::plan::thunk::{Thunk, ThunkKind};
 
 /// An element that has a register.
@@ -52,7 +52,7 @@ type Votes = FxHashMap<(u32, usize, usize), i32>;
 
 impl Cells {
     /// `None` where the code has an operation without a form.
-    pub fn of(prepared: &ScalarLoop, entry: usize, outside: &[&Thunk]) -> Option<Cells> {
+    pub fn of(prepared: &ScalarProgram, entry: usize, outside: &[&Thunk]) -> Option<Cells> {
         let mut cells = Cells::default();
         let touched = cells.walk(prepared, outside)?;
         cells.keep(&touched);
@@ -82,7 +82,7 @@ impl Cells {
     }
 
     /// Everything that is touched.
-    fn walk(&mut self, prepared: &ScalarLoop, outside: &[&Thunk]) -> Option<Touched> {
+    fn walk(&mut self, prepared: &ScalarProgram, outside: &[&Thunk]) -> Option<Touched> {
         let mut touched = Touched::default();
         let (mut moved, mut elements) = ((0isize, 0isize), 0);
         for op in &prepared.ops {
@@ -168,7 +168,12 @@ impl Cells {
     }
 
     /// Finds out which cells are live where the code is entered and where it goes back to.
-    fn flow(&mut self, prepared: &ScalarLoop, entry: usize, by_op: &[Vec<(Place, usize, bool)>]) {
+    fn flow(
+        &mut self,
+        prepared: &ScalarProgram,
+        entry: usize,
+        by_op: &[Vec<(Place, usize, bool)>],
+    ) {
         let starts: Vec<usize> = (0..prepared.ops.len())
             .filter(|&at| self.leads[at])
             .collect();
@@ -281,8 +286,8 @@ impl Touched {
         }
     }
 
-    /// What a thunk outside touches; `None` of one that may touch more than it declares of this
-    /// device's memory.
+    /// What a thunk outside touches, and those inside it; `None` of one that may touch more than it declares of this
+    /// device's memory. Recursion is bounded by the nesting the lowering allows.
     fn add_thunk(&mut self, thunk: &Thunk) -> Option<()> {
         match thunk.kind {
             ThunkKind::Copy(_)
@@ -292,13 +297,13 @@ impl Touched {
             | ThunkKind::Gemm(_)
             | ThunkKind::PackOperand(_)
             | ThunkKind::Op(_)
+            | ThunkKind::While(_)
+            | ThunkKind::Conditional(_)
             | ThunkKind::DeviceId(_)
             | ThunkKind::Nop => {}
-            ThunkKind::While(_)
-            | ThunkKind::Conditional(_)
-            | ThunkKind::CollectiveStart(_)
-            | ThunkKind::Collective(_)
-            | ThunkKind::Observe(_) => return None,
+            ThunkKind::CollectiveStart(_) | ThunkKind::Collective(_) | ThunkKind::Observe(_) => {
+                return None;
+            }
         }
         for access in thunk.accesses() {
             if let Some(hull) = access.hull() {
@@ -307,7 +312,8 @@ impl Touched {
                 self.blocks.push((access.slice.allocation, from, to));
             }
         }
-        Some(())
+        let mut inner = thunk.nested().into_iter().flatten();
+        inner.try_for_each(|thunk| self.add_thunk(thunk))
     }
 }
 
@@ -319,7 +325,7 @@ fn kind(op: &ScalarOp) -> Option<Kind> {
 }
 
 /// Operations that may run after one.
-pub fn targets(prepared: &ScalarLoop, at: usize) -> Vec<usize> {
+pub fn targets(prepared: &ScalarProgram, at: usize) -> Vec<usize> {
     let op = &prepared.ops[at];
     let by = at.checked_add_signed(op.x as isize).unwrap_or(usize::MAX);
     match kind(op) {
@@ -332,7 +338,7 @@ pub fn targets(prepared: &ScalarLoop, at: usize) -> Vec<usize> {
 }
 
 /// Which operations begin something; `None` where a jump leaves the code.
-fn leaders(prepared: &ScalarLoop, entry: usize) -> Option<Vec<bool>> {
+fn leaders(prepared: &ScalarProgram, entry: usize) -> Option<Vec<bool>> {
     let mut leads = vec![false; prepared.ops.len()];
     *leads.get_mut(0)? = true;
     *leads.get_mut(entry)? = true;

@@ -24,7 +24,7 @@ use super::forms::Form;
 use super::registers;
 use crate::plan::cost::machine_code::FUEL;
 use crate::plan::thunk::Thunk;
-use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp, ScalarProgram};
 
 /// The signature of [`super::Entry`].
 pub fn signature(module: &JITModule) -> Signature {
@@ -36,7 +36,7 @@ pub fn signature(module: &JITModule) -> Signature {
 
 /// Makes the function; `None` where it cannot be.
 pub fn function(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     entry: usize,
     outside: &[&Thunk],
     module: &JITModule,
@@ -66,7 +66,7 @@ pub(super) struct Held {
 
 /// The function so far.
 pub(super) struct Emitter<'e> {
-    pub prepared: &'e ScalarLoop,
+    pub prepared: &'e ScalarProgram,
     pub cells: &'e Cells,
     pub b: FunctionBuilder<'e>,
     /// By cell.
@@ -96,7 +96,7 @@ pub(super) struct Emitter<'e> {
 
 impl<'e> Emitter<'e> {
     fn new(
-        prepared: &'e ScalarLoop,
+        prepared: &'e ScalarProgram,
         cells: &'e Cells,
         module: &JITModule,
         mut b: FunctionBuilder<'e>,

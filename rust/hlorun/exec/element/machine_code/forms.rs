@@ -12,7 +12,7 @@ use hlorun_kernels::{DType, Gemm, Matrix};
 use super::registers::{bits, register};
 use super::{blocks, elements};
 use crate::plan::cost::machine_code::{MAX_LANES, MAX_MOVES, MAX_SIDE, MAX_TERMS, MIN_VECTOR};
-use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarLoop, ScalarOp};
+use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarOp, ScalarProgram};
 use crate::plan::view::offset_in;
 
 /// Bytes of the widest element that a register holds.
@@ -72,7 +72,7 @@ pub struct Touch {
 }
 
 /// How an operation is done; `None` where machine code cannot.
-pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
+pub fn form(prepared: &ScalarProgram, op: &ScalarOp) -> Option<Form> {
     let function = match op.code {
         Code::Function(function) => function,
         Code::Product(product) => {
@@ -129,7 +129,7 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
 }
 
 /// Pieces of code that an operation becomes: for blocks, for single elements, or one.
-pub fn pieces(prepared: &ScalarLoop, op: &ScalarOp) -> usize {
+pub fn pieces(prepared: &ScalarProgram, op: &ScalarOp) -> usize {
     let pieces = match (form(prepared, op), op.code, op.element) {
         (Some(Form::Lanes), _, Some(element)) => {
             blocks::pieces(op.n, blocks::lanes(&element)).count() * blocks::cost(&element)
@@ -192,7 +192,7 @@ pub struct Move {
 }
 
 /// The moves of an operation.
-pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<Move> {
+pub fn moves(prepared: &ScalarProgram, op: &ScalarOp) -> Vec<Move> {
     let word = word(op);
     let (walk, size, is_gather) = match op.code {
         Code::Function(_) | Code::Product(_) => {
@@ -254,7 +254,7 @@ pub fn reach(op: &ScalarOp) -> (isize, isize) {
 /// Calls `f` on what an operation touches, reads of each step before its writes. `moved` is how far
 /// indices may take a load or store.
 pub fn touches(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     op: &ScalarOp,
     form: Form,
     moved: (isize, isize),
@@ -320,7 +320,7 @@ pub fn touches(
 
 /// What a product touches: elements of its matrices, or in a kernel whole matrices.
 fn product_touches(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     op: &ScalarOp,
     form: Form,
     f: &mut dyn FnMut(Touch),
@@ -358,7 +358,7 @@ fn product_touches(
 /// The places of the elements of a product's matrices: of A, of B, of C, each by matrix of the batch,
 /// row and column.
 pub fn matrices<'f>(
-    prepared: &'f ScalarLoop,
+    prepared: &'f ScalarProgram,
     op: &ScalarOp,
 ) -> Option<(&'f Gemm, [Vec<Place>; 3])> {
     let Code::Product(product) = op.code else {
@@ -449,7 +449,7 @@ pub fn lane_operands(
 }
 
 fn moves_touch(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     op: &ScalarOp,
     moved: (isize, isize),
     f: &mut dyn FnMut(Touch),
@@ -521,7 +521,7 @@ fn range(place: Place, moved: (isize, isize), n: usize, writes: bool) -> Option<
 
 /// What a call touches in its place.
 fn blocks(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     op: &ScalarOp,
     form: Form,
     moved: (isize, isize),

@@ -45,7 +45,7 @@ use crate::exec::environment::Environment;
 use crate::plan::cost::{self, Way, Work};
 use crate::plan::options::MachineCode;
 use crate::plan::thunk::Thunk;
-use crate::plan::thunk::scalar_bytecode::ScalarLoop;
+use crate::plan::thunk::scalar_bytecode::ScalarProgram;
 use calls::Context;
 
 /// A finished function.
@@ -74,7 +74,7 @@ impl Drop for Code {
 }
 
 /// Whether machine code pays for a loop that has done this much work.
-fn is_time(prepared: &ScalarLoop, work: u64, when: MachineCode) -> bool {
+fn is_time(prepared: &ScalarProgram, work: u64, when: MachineCode) -> bool {
     let pays = |pieces| {
         let trips = Work::Trips { pieces, work, when };
         cost::choose(trips) == Way::MachineCode
@@ -93,7 +93,7 @@ fn is_time(prepared: &ScalarLoop, work: u64, when: MachineCode) -> bool {
 /// Code to run a loop from its start: what there is, or, where the interpreter is going to do
 /// `expected` work, what is made now.
 pub fn before_first_trip(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     expected: u64,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
@@ -105,7 +105,7 @@ pub fn before_first_trip(
 /// long enough alone changes over in the middle. For shorter ones the next run makes code for its start, which serves all
 /// runs; code for the middle would be made besides it.
 pub fn after_work(
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     (work, all): (u64, u64),
     at: usize,
     outside: &[&Thunk],
@@ -119,7 +119,7 @@ pub fn after_work(
     is_time(prepared, all, when).then(|| made(prepared, at, outside))?
 }
 
-fn made(prepared: &ScalarLoop, entry: usize, outside: &[&Thunk]) -> Option<Arc<Code>> {
+fn made(prepared: &ScalarProgram, entry: usize, outside: &[&Thunk]) -> Option<Arc<Code>> {
     prepared
         .compiled
         .code(entry, || make(prepared, entry, outside))
@@ -163,7 +163,7 @@ fn target() -> Option<OwnedTargetIsa> {
 }
 
 /// Makes the function that enters a loop at an operation.
-fn make(prepared: &ScalarLoop, entry: usize, outside: &[&Thunk]) -> Option<Code> {
+fn make(prepared: &ScalarProgram, entry: usize, outside: &[&Thunk]) -> Option<Code> {
     let target = target()?;
     let builder = JITBuilder::with_isa(target, cranelift_module::default_libcall_names());
     let mut module = JITModule::new(builder);
@@ -181,7 +181,7 @@ fn make(prepared: &ScalarLoop, entry: usize, outside: &[&Thunk]) -> Option<Code>
 
 fn define(
     module: &mut JITModule,
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     entry: usize,
     outside: &[&Thunk],
 ) -> Option<*const u8> {
@@ -206,7 +206,7 @@ fn define(
 /// holds [`crate::plan::cost::scalar_bytecode::MAX_SCRATCH`] bytes; `outside` are the thunks that it leaves for.
 pub unsafe fn run(
     code: &Code,
-    prepared: &ScalarLoop,
+    prepared: &ScalarProgram,
     scratch: *mut u8,
     outside: &RunOutside<'_>,
     environment: &Environment<'_>,

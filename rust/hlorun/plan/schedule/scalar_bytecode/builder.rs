@@ -25,8 +25,10 @@ pub(super) struct Builder {
     pub(super) since_jump: usize,
     /// The last comparison of single elements, and what it compares.
     pub(super) comparison: Option<(usize, CompareDirection, DType)>,
-    /// Whether anything is gained.
-    pub(super) is_useful: bool,
+    /// Thunks that have become code.
+    pub(super) steps: usize,
+    /// Whether these are the entry's thunks, whose loops have code of their own.
+    pub(super) is_entry: bool,
 }
 
 /// The length of everything, to go back to.

@@ -1,9 +1,10 @@
-//! Loops of small steps, made ready as scalar bytecode.
+//! Loops of small steps, and the small steps between them, made ready as scalar bytecode.
 //!
-//! In: a [`WhileThunk`] whose memory is assigned. Out: a [`ScalarLoop`]: operations on places that a
-//! run turns into addresses once, before the first trip, with jumps for conditions, branches and
+//! In: a [`WhileThunk`], or the thunks of the entry, whose memory is assigned. Out: a [`ScalarProgram`]: operations on places
+//! that a run turns into addresses once, before the first trip, with jumps for conditions, branches and
 //! inner loops. A trip then asks nothing about thunks, views and lengths, which over scalars is
-//! most of what it does. What is no small step stays a thunk, which the code leaves for.
+//! most of what it does. What is no small step stays a thunk, which the code leaves for. From the code of the entry, so do
+//! loops, which have their own.
 //!
 //! The operations are those that [`super::small_loop`]'s loops run, in the same order, so the bits are
 //! the same.
@@ -17,13 +18,12 @@ mod steps;
 
 use hlorun_kernels::scalar_bytecode::{self};
 
-use crate::plan::cost::scalar_bytecode::{FUEL, MAX_OPS};
+use crate::plan::cost::scalar_bytecode::{FUEL, MAX_OPS, MIN_STEPS};
 use crate::plan::faults::{self, Fault};
 use crate::plan::options::MachineCode;
 use crate::plan::schedule::small_loop;
 use crate::plan::thunk::machine_code::Compiled;
-use crate::plan::thunk::scalar_bytecode::Place;
-use crate::plan::thunk::scalar_bytecode::ScalarLoop;
+use crate::plan::thunk::scalar_bytecode::{Kept, Place, ScalarProgram};
 use crate::plan::thunk::{ConditionalThunk, Thunk, ThunkKind, WhileThunk};
 use crate::types::PrimitiveType;
 use builder::Builder;
@@ -40,7 +40,7 @@ pub fn prepare(thunks: &mut [Thunk], machine_code: MachineCode) {
         match &mut thunk.kind {
             ThunkKind::While(repeated) => {
                 make_ready(repeated);
-                repeated.bytecode = Builder::default().finish(repeated, machine_code);
+                repeated.bytecode = of_loop(repeated, machine_code);
                 if repeated.bytecode.is_none() {
                     rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
                 }
@@ -49,6 +49,17 @@ pub fn prepare(thunks: &mut [Thunk], machine_code: MachineCode) {
             _ => {}
         }
     }
+}
+
+/// The code of the entry's thunks, whose loops are ready; `None` where few of them are small steps.
+pub fn of_entry(thunks: &[Thunk], machine_code: MachineCode) -> Option<Box<ScalarProgram>> {
+    let mut builder = Builder {
+        is_entry: true,
+        ..Builder::default()
+    };
+    builder.sequence(0, thunks)?;
+    let work = builder.work;
+    (builder.steps >= MIN_STEPS).then(|| builder.finish(work, machine_code))?
 }
 
 /// Makes the fused loops of a trip ready that are so only step by step.
@@ -75,7 +86,7 @@ pub fn renew(thunk: &mut Thunk) {
             ThunkKind::While(repeated) => {
                 if let Some(before) = &repeated.bytecode {
                     let when = before.compiled.when();
-                    repeated.bytecode = Builder::default().finish(repeated, when);
+                    repeated.bytecode = of_loop(repeated, when);
                 }
                 rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
             }
@@ -85,18 +96,22 @@ pub fn renew(thunk: &mut Thunk) {
     }
 }
 
+fn of_loop(repeated: &WhileThunk, when: MachineCode) -> Option<Box<ScalarProgram>> {
+    let mut builder = Builder::default();
+    builder.while_loop(repeated)?;
+    // The jump back says so.
+    let work = builder.ops.last()?.n;
+    (builder.steps > 0).then(|| builder.finish(work, when))?
+}
+
 impl Builder {
-    fn finish(mut self, repeated: &WhileThunk, when: MachineCode) -> Option<Box<ScalarLoop>> {
-        self.while_loop(repeated)?;
-        // The jump back says so; thunks outside count there as reasons to look for the wish to end the run.
-        let asked = self.outside.len() * FUEL as usize;
-        let work = self
-            .ops
-            .last()
-            .map_or(0, |back| back.n.saturating_sub(asked));
+    /// The program, and what `work` leaves of work without thunks outside: these count there as reasons to look for the wish
+    /// to end the run.
+    fn finish(mut self, work: usize, when: MachineCode) -> Option<Box<ScalarProgram>> {
+        let work = work.saturating_sub(self.outside.len() * FUEL as usize);
         self.push(scalar_bytecode::end());
-        (self.is_useful && self.ops.len() <= MAX_OPS).then(|| {
-            Box::new(ScalarLoop {
+        (self.ops.len() <= MAX_OPS).then(|| {
+            Box::new(ScalarProgram {
                 ops: self.ops.into(),
                 known: self.known.into(),
                 walks: self.walks.into(),
@@ -104,6 +119,7 @@ impl Builder {
                 outside: self.outside.into(),
                 work,
                 compiled: Compiled::new(when),
+                kept: Kept::default(),
             })
         })
     }
@@ -133,13 +149,13 @@ impl Builder {
             ThunkKind::Reduce(reduction) => self.reduce(reduction),
             ThunkKind::Gemm(product) => self.product(product),
             ThunkKind::Op(op) => self.operation(op),
-            ThunkKind::While(repeated) => return self.while_loop(repeated),
+            ThunkKind::While(repeated) if !self.is_entry => return self.while_loop(repeated),
             ThunkKind::Conditional(choice) => return self.conditional(choice),
             ThunkKind::Nop => return Some(()),
             _ => None,
         };
         if faults::holds(Fault::ScalarCodeSkipsThunk, done.is_some()) {
-            self.is_useful = true;
+            self.steps += 1;
         } else {
             self.go_back(&mark);
             self.breathe();

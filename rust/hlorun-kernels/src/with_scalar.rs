@@ -194,56 +194,95 @@ mod tests {
         }
     }
 
+    /// Nine elements of a type, as bytes.
+    fn nine(dtype: DType) -> Vec<u8> {
+        let floats = [
+            f64::NAN,
+            -0.0,
+            0.0,
+            1.0,
+            -1.5,
+            3e9,
+            f64::INFINITY,
+            -1e-40,
+            2.0,
+        ];
+        let integers = [i64::MIN, -2, -1, 0, 1, 3, 40, 1 << 31, i64::MAX];
+        let bytes = |i: usize| match dtype {
+            DType::F32 => (floats[i] as f32).to_ne_bytes().to_vec(),
+            DType::F64 => floats[i].to_ne_bytes().to_vec(),
+            DType::S64 => integers[i].to_ne_bytes().to_vec(),
+            _ => (integers[i] as i32).to_ne_bytes().to_vec(),
+        };
+        (0..9).flat_map(bytes).collect()
+    }
+
+    /// What a kernel makes of nine elements.
+    fn run(kernel: Binary, operands: [&[u8]; 2]) -> [u64; 9] {
+        let [a, b] = operands.map(|bytes| {
+            let mut words = [0u64; 9];
+            // SAFETY: nine words hold nine elements.
+            unsafe {
+                let to = words.as_mut_ptr().cast::<u8>();
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            }
+            words
+        });
+        let mut out = [0u64; 9];
+        // SAFETY: each holds nine elements, aligned.
+        unsafe {
+            kernel(
+                a.as_ptr().cast(),
+                b.as_ptr().cast(),
+                out.as_mut_ptr().cast(),
+                9,
+            )
+        };
+        out
+    }
+
+    /// Each kernel of nine elements with each of them as a scalar gives what that of two arrays gives.
+    fn check(dtype: DType, side: Side, [plain, kernel]: [Option<Binary>; 2], what: &str) {
+        let [Some(plain), Some(kernel)] = [plain, kernel] else {
+            panic!("{what} {side:?} {dtype:?}: no kernel");
+        };
+        let values = nine(dtype);
+        for scalar in values.chunks_exact(values.len() / 9) {
+            let repeated = scalar.repeat(9);
+            let operands = match side {
+                Side::Left => [&repeated[..], &values],
+                Side::Right => [&values[..], &repeated],
+            };
+            let (want, got) = (run(plain, operands), run(kernel, [&values, scalar]));
+            assert_eq!(want, got, "{what} {side:?} {dtype:?}");
+        }
+    }
+
     /// Also where one kernel does for both sides, or for signed and unsigned integers.
     #[test]
     fn integer_scalars_match_arrays() {
-        let values = [i64::MIN, -2, -1, 0, 1, 3, 40, 1 << 31, i64::MAX];
-        for (dtype, size) in [(DType::S32, 4), (DType::U32, 4), (DType::S64, 8)] {
-            let stored: Vec<u8> = values
-                .iter()
-                .flat_map(|x| x.to_le_bytes()[..size].to_vec())
-                .collect();
-            for (op, side) in BinaryOp::ALL
-                .into_iter()
-                .flat_map(|op| [(op, Side::Left), (op, Side::Right)])
-            {
-                let (Some(plain), Some(kernel)) = (
-                    crate::binary(op, dtype),
-                    binary_with_scalar(op, dtype, side),
-                ) else {
-                    continue;
-                };
-                for scalar in stored.chunks_exact(size) {
-                    let repeated = scalar.repeat(values.len());
-                    let (x, y) = match side {
-                        Side::Left => (&repeated, &stored),
-                        Side::Right => (&stored, &repeated),
-                    };
-                    let run = |f: crate::table::Binary, [a, b]: [&[u8]; 2]| {
-                        let [a, b] = [a, b].map(|bytes| {
-                            let mut words = [0u64; 9];
-                            // SAFETY: nine words hold nine elements.
-                            unsafe {
-                                let to = words.as_mut_ptr().cast::<u8>();
-                                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-                            }
-                            words
-                        });
-                        let mut out = [0u64; 9];
-                        // SAFETY: each holds nine elements, aligned.
-                        unsafe {
-                            f(
-                                a.as_ptr().cast(),
-                                b.as_ptr().cast(),
-                                out.as_mut_ptr().cast(),
-                                9,
-                            )
-                        };
-                        out
-                    };
-                    let want = run(plain, [x, y]);
-                    let got = run(kernel, [&stored, scalar]);
-                    assert_eq!(want, got, "{op:?} {side:?} {dtype:?}");
+        use BinaryOp::*;
+        let ops = [
+            Add,
+            Subtract,
+            Multiply,
+            Maximum,
+            Minimum,
+            And,
+            Or,
+            Xor,
+            ShiftLeft,
+            ShiftRightArithmetic,
+            ShiftRightLogical,
+        ];
+        for dtype in [DType::S32, DType::U32, DType::S64] {
+            for side in [Side::Left, Side::Right] {
+                for op in ops {
+                    let kernels = [
+                        crate::binary(op, dtype),
+                        binary_with_scalar(op, dtype, side),
+                    ];
+                    check(dtype, side, kernels, &format!("{op:?}"));
                 }
             }
         }
@@ -251,44 +290,17 @@ mod tests {
 
     #[test]
     fn comparisons_match_arrays() {
-        let values: Vec<i32> = (-50..50).collect();
-        let n = values.len();
-        for direction in CompareDirection::ALL {
-            for (side, want) in [
-                (Side::Left, [7, 8].map(|x| holds(direction, 7, x))),
-                (Side::Right, [7, 8].map(|x| holds(direction, x, 7))),
-            ] {
-                let kernel =
-                    compare_with_scalar(direction, CompareOrder::Partial, DType::S32, side)
-                        .unwrap();
-                let mut got = vec![9u8; n];
-                let scalar = 7i32;
-                // SAFETY: both arrays hold n elements.
-                unsafe {
-                    kernel(
-                        values.as_ptr().cast(),
-                        (&raw const scalar).cast(),
-                        got.as_mut_ptr(),
-                        n,
-                    );
+        let order = CompareOrder::Partial;
+        for dtype in [DType::F32, DType::F64, DType::S32, DType::U32, DType::S64] {
+            for side in [Side::Left, Side::Right] {
+                for direction in CompareDirection::ALL {
+                    let kernels = [
+                        crate::compare(direction, order, dtype),
+                        compare_with_scalar(direction, order, dtype, side),
+                    ];
+                    check(dtype, side, kernels, &format!("{direction:?}"));
                 }
-                assert_eq!(
-                    [got[57], got[58]],
-                    want.map(u8::from),
-                    "{direction:?} {side:?}"
-                );
             }
-        }
-    }
-
-    fn holds(direction: CompareDirection, a: i32, b: i32) -> bool {
-        match direction {
-            CompareDirection::Eq => a == b,
-            CompareDirection::Ne => a != b,
-            CompareDirection::Lt => a < b,
-            CompareDirection::Le => a <= b,
-            CompareDirection::Gt => a > b,
-            CompareDirection::Ge => a >= b,
         }
     }
 }

@@ -20,7 +20,7 @@ pub type Unary = unsafe fn(*const u8, *mut u8, usize);
 /// `unsafe fn(a, b, out, n)`.
 ///
 /// # Safety
-/// As [`Unary`]: `out` is equal to or disjoint from each input.
+/// As [`Unary`]: `out` is disjoint from each input, or equal to it where their elements have the same size.
 pub type Binary = unsafe fn(*const u8, *const u8, *mut u8, usize);
 /// `unsafe fn(a, b, c, out, n)`.
 ///
@@ -113,7 +113,7 @@ pub type Fused = Neon;
 /// No tier fuses.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub type Fused = Portable;
-/// Whatever [`Isa::active`] says, asked at run time; for narrow floats, to keep the code small.
+/// Whatever [`Isa::active`] says, asked at run time; for rarely used element types, to keep the code small.
 pub struct Active;
 
 /// Elements per staging chunk: 4 KiB of `f32`, well inside L1.
@@ -122,7 +122,8 @@ pub(crate) const CHUNK: usize = 512;
 /// Elements that a short body keeps aside: its stage takes no time to set up.
 const FEW: usize = 64;
 
-/// Whether a result takes the place of an operand, which only one of the same size does. Of others there is no loop for it.
+/// Whether a result takes the place of an operand. Where their elements differ in size it never does, so that no loop in place
+/// is built for them.
 #[inline(always)]
 fn is_in_place<A, Out>(a: *const A, out: *const Out) -> bool {
     let is_same = a.addr() == out.addr();

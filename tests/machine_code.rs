@@ -292,16 +292,17 @@ fn long_runs_go_on_with_code() {
     }
 }
 
-/// An entry of small steps, with a loop, a branch and a reduction of many elements among them.
+/// An entry of small steps, with a loop, a branch, a loop in a branch and a reduction of many elements among them.
 const ENTRY: &str = "HloModule m
 sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
-twice { x = f32[8] parameter(0)  ROOT s = f32[8] add(x, x) }
 less { x = f32[8] parameter(0)  ROOT s = f32[8] negate(x) }
 goes_on { s = (s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(5)
   ROOT c = pred[] compare(i, n), direction=LT }
 trip { s = (s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)
   j = s32[] add(i, one)  x = f32[8] get-tuple-element(s), index=1  y = f32[8] sine(x)
   ROOT t = (s32[], f32[8]) tuple(j, y) }
+twice { x = f32[8] parameter(0)  y = f32[8] add(x, x)  zero = s32[] constant(0)  s = (s32[], f32[8]) tuple(zero, y)
+  w = (s32[], f32[8]) while(s), condition=goes_on, body=trip  ROOT z = f32[8] get-tuple-element(w), index=1 }
 ENTRY e {
   p = f32[8] parameter(0)
   q = f32[] parameter(1)
@@ -338,22 +339,47 @@ fn steps_of_an_entry_become_code() {
     assert!(steps.bytecode().is_none());
     let interpreted = entry(MachineCode::Never, "machine-code");
     let compiled = entry(MachineCode::AtOnce, "fusion");
-    let p: Vec<u8> = (0..8)
-        .flat_map(|i| (i as f32 - 3.5).to_ne_bytes())
-        .collect();
-    for q in [0.25f32, -1.5, f32::NAN, 0.0] {
-        let inputs: [&[u8]; 2] = [&p, &q.to_ne_bytes()];
-        let want = results(&steps, &inputs);
+    // All arrays stay, so that those of later runs lie elsewhere.
+    let mut arrays = Vec::new();
+    for (round, q) in [0.25f32, -1.5, f32::NAN, 0.0, 2.0, -0.25]
+        .into_iter()
+        .enumerate()
+    {
+        let p: Vec<u8> = (0..8)
+            .flat_map(|i| ((i + round) as f32 - 3.5).to_ne_bytes())
+            .collect();
+        let q = q.to_ne_bytes().to_vec();
+        let want = results(&steps, &[&p, &q]);
         for executable in [&interpreted, &compiled] {
-            let got = results(executable, &inputs);
+            let got = results(executable, &[&p, &q]);
             for ((got, want), leaf) in got.iter().zip(&want).zip(executable.outputs()) {
-                assert!(same(leaf.element_type, got, want), "{q}");
+                assert!(same(leaf.element_type, got, want), "{q:?}");
             }
+            arrays.push(got);
         }
+        arrays.push(vec![p, q]);
     }
     let code = interpreted.bytecode().unwrap();
-    assert_eq!(code.outside.len(), 2, "the loop and the long reduction");
+    assert_eq!(code.outside.len(), 3, "two loops and the long reduction");
     assert!(compiled.bytecode().unwrap().compiled.is_made());
+}
+
+#[test]
+fn threads_share_the_code_of_an_entry() {
+    let executable = entry(MachineCode::Never, "machine-code");
+    let p = [0; 32];
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let (executable, p) = (&executable, &p);
+            scope.spawn(move || {
+                let q = f32::from(thread).to_ne_bytes();
+                let first = results(executable, &[p, &q]);
+                for _ in 0..200 {
+                    assert_eq!(results(executable, &[p, &q]), first);
+                }
+            });
+        }
+    });
 }
 
 /// Runs of an entry add up.

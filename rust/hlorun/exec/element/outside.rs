@@ -44,7 +44,7 @@ impl<'t> OutsideThunks<'t> {
     /// Runs the thunk of a number.
     pub fn run(&self, number: usize, environment: &Environment<'_>) -> Result<()> {
         let Some(repeated) = self.thunks.get(number) else {
-            return Err(HloError::execution("code of another loop"));
+            return Err(HloError::execution("code of other thunks"));
         };
         let thunk = repeated.thunk;
         if !repeated.has_run.replace(true) || number >= MAX_PREPARED {

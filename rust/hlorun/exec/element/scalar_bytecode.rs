@@ -72,15 +72,21 @@ impl Resolved {
     /// Lets the code name what has other addresses now.
     fn move_to(&mut self, prepared: &ScalarProgram, bases: &[*mut u8]) {
         let own = self.scratch.as_mut_ptr().cast();
+        let mut affected = Vec::new();
         for (allocation, (old, &new)) in (0..).zip(self.bases.iter_mut().zip(bases)) {
             if std::mem::replace(old, new) == new {
                 continue;
             }
             let first = self.users.partition_point(|user| user.0 < allocation);
             let users = self.users[first..].iter();
-            for &(_, at) in users.take_while(|user| user.0 == allocation) {
-                self.code[at as usize] = resolve(prepared, &prepared.ops[at as usize], own, bases);
-            }
+            let users = users.take_while(|user| user.0 == allocation);
+            affected.extend(users.map(|&(_, at)| at as usize));
+        }
+        // An operation may name several of them.
+        affected.sort_unstable();
+        affected.dedup();
+        for at in affected {
+            self.code[at] = resolve(prepared, &prepared.ops[at], own, bases);
         }
     }
 }
@@ -115,7 +121,7 @@ pub fn run(
         .iter()
         .map(|path| find(origin, path))
         .collect::<Option<Vec<&Thunk>>>()
-        .ok_or_else(|| HloError::execution("scalar bytecode of another loop"))?;
+        .ok_or_else(|| HloError::execution("scalar bytecode of other thunks"))?;
     let calls = OutsideThunks::new(&outside, runner);
     let run_outside = |number: usize, environment: &Environment<'_>| {
         // Loops look for the wish to end the run when they jump back.
@@ -131,6 +137,7 @@ pub fn run(
     };
     let expected = trips.saturating_mul(prepared.work as u64);
     if let Some(made) = machine_code::before_first_trip(prepared, expected, &outside) {
+        prepared.kept.forget();
         let mut scratch = Scratch::new();
         let own = scratch.address();
         // SAFETY: the code is of this program, whose thunks' views hold for this memory.

@@ -74,7 +74,7 @@ pub struct Element {
     pub scalar: Option<Side>,
 }
 
-/// Where a thunk is inside a loop: which sequence and which thunk of it, again and again.
+/// Where a thunk is inside a loop, or among the thunks of the entry: which sequence and which thunk of it, again and again.
 pub type Path = Vec<(u32, u32)>;
 
 /// See the module.
@@ -90,7 +90,7 @@ pub struct ScalarProgram {
     pub products: Box<[Gemm]>,
     /// Thunks that the code leaves for.
     pub outside: Box<[Path]>,
-    /// Work of the interpreter in a trip, without that of inner loops' further trips.
+    /// Work of the interpreter in a trip, without that of inner loops' further trips; of an entry, in a run.
     pub work: usize,
     /// Machine code that does the same.
     pub compiled: Compiled,
@@ -108,6 +108,12 @@ impl Kept {
     pub fn take<T: Any>(&self) -> Option<Box<T>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.pop()?.downcast().ok()
+    }
+
+    /// Forgets all, as no run will ask for it.
+    pub fn forget(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
     }
 
     /// Leaves something.

@@ -286,8 +286,8 @@ impl Touched {
         }
     }
 
-    /// What a thunk outside touches, and those inside it; `None` of one that may touch more than it declares of this
-    /// device's memory. Recursion is bounded by the nesting the lowering allows.
+    /// What a thunk outside and all thunks inside it touch; `None` where one may touch more than it declares of
+    /// this device's memory. Recursion is bounded by the nesting the lowering allows.
     fn add_thunk(&mut self, thunk: &Thunk) -> Option<()> {
         match thunk.kind {
             ThunkKind::Copy(_)

@@ -39,6 +39,9 @@ pub(super) struct Mark {
     pub(super) products: usize,
     pub(super) work: usize,
     pub(super) since_jump: usize,
+    pub(super) outside: usize,
+    pub(super) path: usize,
+    pub(super) steps: usize,
 }
 
 impl Builder {
@@ -50,6 +53,9 @@ impl Builder {
             products: self.products.len(),
             work: self.work,
             since_jump: self.since_jump,
+            outside: self.outside.len(),
+            path: self.path.len(),
+            steps: self.steps,
         }
     }
 
@@ -60,6 +66,9 @@ impl Builder {
         self.products.truncate(mark.products);
         self.work = mark.work;
         self.since_jump = mark.since_jump;
+        self.outside.truncate(mark.outside);
+        self.path.truncate(mark.path);
+        self.steps = mark.steps;
         self.comparison = None;
         self.constants.clear();
     }

@@ -105,8 +105,7 @@ fn of_loop(repeated: &WhileThunk, when: MachineCode) -> Option<Box<ScalarProgram
 }
 
 impl Builder {
-    /// The program, and what `work` leaves of work without thunks outside: these count there as reasons to look for the wish
-    /// to end the run.
+    /// The program. In `work` each thunk outside counts as a reason to look for the wish to end the run, which is taken off.
     fn finish(mut self, work: usize, when: MachineCode) -> Option<Box<ScalarProgram>> {
         let work = work.saturating_sub(self.outside.len() * FUEL as usize);
         self.push(scalar_bytecode::end());
@@ -150,7 +149,12 @@ impl Builder {
             ThunkKind::Gemm(product) => self.product(product),
             ThunkKind::Op(op) => self.operation(op),
             ThunkKind::While(repeated) if !self.is_entry => return self.while_loop(repeated),
-            ThunkKind::Conditional(choice) => return self.conditional(choice),
+            ThunkKind::Conditional(choice) => match self.conditional(choice) {
+                Some(()) => return Some(()),
+                // A loop is code as a whole or not at all.
+                None if !self.is_entry => return None,
+                None => None,
+            },
             ThunkKind::Nop => return Some(()),
             _ => None,
         };

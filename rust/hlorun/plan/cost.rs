@@ -31,7 +31,7 @@ pub enum Work {
         /// How many steps.
         steps: usize,
     },
-    /// The trips of a loop over few elements, after so much work, or before so much that is known.
+    /// The trips of a loop over few elements, or the runs of an entry, after so much work, or before so much that is known.
     Trips {
         /// Pieces of code that its operations become.
         pieces: usize,

@@ -1,7 +1,7 @@
 //! Thunks that scalar bytecode and machine code leave for.
 //!
-//! In: the thunks of a loop, and what runs them. Promise: the first run of each is an ordinary one; from the second on it
-//! is prepared, where that pays. Allocations keep their addresses while the loop runs; the places that indices name are found
+//! In: the thunks of a scalar program, and what runs them. Promise: the first run of each is an ordinary one; from the second on it
+//! is prepared, where that pays. Allocations keep their addresses while the program runs; the places that indices name are found
 //! again in every run.
 
 use std::cell::{Cell, OnceCell};
@@ -14,7 +14,7 @@ use crate::plan::thunk::Thunk;
 /// Runs the thunk of a number.
 pub type RunOutside<'c> = dyn Fn(usize, &Environment<'_>) -> Result<()> + 'c;
 
-/// All thunks of one run of a loop, by their numbers in the code.
+/// All thunks of one run of a program, by their numbers in the code.
 pub struct OutsideThunks<'t> {
     thunks: Vec<Repeated<'t>>,
     runner: Runner,
@@ -28,7 +28,7 @@ struct Repeated<'t> {
 }
 
 impl<'t> OutsideThunks<'t> {
-    /// Those of a loop.
+    /// Those of a program.
     pub fn new(thunks: &[&'t Thunk], runner: Runner) -> OutsideThunks<'t> {
         let repeated = |&thunk| Repeated {
             thunk,

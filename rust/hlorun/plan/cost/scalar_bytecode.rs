@@ -3,7 +3,7 @@
 //! Promise: what is within these bounds is interpreted faster than its steps run one by one, and loops end in time when asked
 //! to. An entry is asked before each step outside of its code, which is long in between where its steps are many.
 
-/// Bytes of scratch that the code of one loop may use.
+/// Bytes of scratch that one program may use.
 pub const MAX_SCRATCH: usize = 32 << 10;
 /// Work between two looks at whether the caller wants the run to end: less than a millisecond.
 pub const FUEL: i64 = 1 << 14;

@@ -1,6 +1,6 @@
-//! Where the machine code of a loop is kept once there is any.
+//! Where the machine code of a scalar program is kept once there is any.
 //!
-//! Planning makes none. A run that finds a loop busy makes it ([`crate::exec`]) and leaves it here
+//! Planning makes none. A run that finds a program busy makes it ([`crate::exec`]) and leaves it here
 //! for all runs of the executable.
 
 use std::any::Any;
@@ -40,7 +40,7 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    /// Of a loop that has not run.
+    /// Of a program that has not run.
     pub fn new(when: MachineCode) -> Compiled {
         Compiled(Arc::new(Slot {
             when,

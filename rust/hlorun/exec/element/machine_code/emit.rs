@@ -1,4 +1,4 @@
-//! The function of a loop: its blocks, jumps, the way in and the ways out.
+//! The function of a scalar program: its blocks, jumps, the way in and the ways out.
 //!
 //! In: scalar code, and what of it is kept in registers ([`super::cells`]). Out: Cranelift's form
 //! of a function. Each operation's instructions are made by [`super::elements`] and
@@ -377,7 +377,7 @@ impl<'e> Emitter<'e> {
 /// Bytes of a line of what is known.
 const LINE: usize = size_of::<crate::plan::thunk::small_loop::Line>();
 
-/// Flags of every access to the loop's memory: it is there, and may be unaligned.
+/// Flags of every access to the program's memory: it is there, and may be unaligned.
 pub(super) fn flags() -> ir::MemFlags {
     MemFlags::new().with_notrap()
 }

@@ -1,15 +1,15 @@
-//! Machine code for loops over few elements.
+//! Machine code for loops over few elements, and for the small steps of an entry.
 //!
-//! In: the scalar bytecode of a loop ([`crate::plan::schedule::scalar_bytecode`]). Out: a function of the CPU's own
+//! In: a scalar program ([`crate::plan::schedule::scalar_bytecode`]). Out: a function of the CPU's own
 //! instructions, made by Cranelift, that writes what the interpreter ([`super::scalar_bytecode`]) would have
 //! written, to the bit. What every trip reads and writes of single elements, or of blocks of four
 //! ([`blocks`]), is kept in registers.
 //!
-//! A loop is interpreted until it has done so much work that making code pays ([`crate::plan::cost`]).
+//! A program is interpreted until it has done so much work that making code pays ([`crate::plan::cost`]).
 //! Where no code can be made, because an operation is unknown, or the system gives no memory that
 //! may be executed, it is interpreted on.
 //!
-//! Why it touches only what the loop's thunks declare: every address is that of a place of the
+//! Why it touches only what the program's thunks declare: every address is that of a place of the
 //! scalar bytecode, whose places the plan took from the views of those thunks, plus an index that is
 //! clamped to the view's limit as the interpreter clamps it. Elements that are kept in registers
 //! are read from their places on the way in and written to them on the way out, or when they
@@ -73,7 +73,7 @@ impl Drop for Code {
     }
 }
 
-/// Whether machine code pays for a loop that has done this much work.
+/// Whether machine code pays for a program that has done this much work.
 fn is_time(prepared: &ScalarProgram, work: u64, when: MachineCode) -> bool {
     let pays = |pieces| {
         let trips = Work::Trips { pieces, work, when };
@@ -86,11 +86,11 @@ fn is_time(prepared: &ScalarProgram, work: u64, when: MachineCode) -> bool {
             .map(|op| forms::pieces(prepared, op))
             .sum()
     };
-    // An operation is a piece at least; how many it becomes is asked of busy loops alone.
+    // An operation is a piece at least; how many it becomes is asked of busy programs alone.
     pays(prepared.ops.len()) && pays(prepared.compiled.pieces(count))
 }
 
-/// Code to run a loop from its start: what there is, or, where the interpreter is going to do
+/// Code to run a program from its start: what there is, or, where the interpreter is going to do
 /// `expected` work, what is made now.
 pub fn before_first_trip(
     prepared: &ScalarProgram,
@@ -162,7 +162,7 @@ fn target() -> Option<OwnedTargetIsa> {
         .clone()
 }
 
-/// Makes the function that enters a loop at an operation.
+/// Makes the function that enters a program at an operation.
 fn make(prepared: &ScalarProgram, entry: usize, outside: &[&Thunk]) -> Option<Code> {
     let target = target()?;
     let builder = JITBuilder::with_isa(target, cranelift_module::default_libcall_names());
@@ -198,7 +198,7 @@ fn define(
     Some(module.get_finalized_function(id))
 }
 
-/// Runs the code of a loop.
+/// Runs the code of a program.
 ///
 /// # Safety
 ///

@@ -34,7 +34,7 @@ impl Scratch {
 /// The code of a program for the addresses of one run. The next run changes what has moved since.
 struct Resolved {
     code: Vec<Op>,
-    /// One; a vector, as the code points into it while it is moved.
+    /// One scratch. It is in a vector because the code points to it, and a vector may be moved without moving what it holds.
     scratch: Vec<Scratch>,
     /// The addresses of all allocations.
     bases: Box<[*mut u8]>,
@@ -42,7 +42,7 @@ struct Resolved {
     users: Vec<(u32, u32)>,
 }
 
-// SAFETY: it is used by the run that owns it alone, which asks for the addresses of its own memory first.
+// SAFETY: one run at a time owns it, and puts the addresses of its own memory in before it uses any.
 unsafe impl Send for Resolved {}
 
 impl Resolved {

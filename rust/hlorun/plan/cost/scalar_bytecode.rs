@@ -1,7 +1,7 @@
 //! What bounds the code of loops over few elements, and of small steps in order.
 //!
 //! Promise: what is within these bounds is interpreted faster than its steps run one by one, and loops end in time when asked
-//! to. An entry is asked before each step outside of its code, which is long in between where its steps are many.
+//! to. The code of an entry looks for the wish to end only before each step outside of it.
 
 /// Bytes of scratch that one program may use.
 pub const MAX_SCRATCH: usize = 32 << 10;

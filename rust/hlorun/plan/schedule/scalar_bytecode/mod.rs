@@ -1,10 +1,10 @@
-//! Loops of small steps, and the small steps between them, made ready as scalar bytecode.
+//! Loops of small steps, and the small steps of the entry, made ready as scalar bytecode.
 //!
 //! In: a [`WhileThunk`], or the thunks of the entry, whose memory is assigned. Out: a [`ScalarProgram`]: operations on places
 //! that a run turns into addresses once, before the first trip, with jumps for conditions, branches and
 //! inner loops. A trip then asks nothing about thunks, views and lengths, which over scalars is
-//! most of what it does. What is no small step stays a thunk, which the code leaves for. From the code of the entry, so do
-//! loops, which have their own.
+//! most of what it does. What is no small step stays a thunk, which the code leaves for. The code of the entry leaves for
+//! its loops as well: each of them has its own code.
 //!
 //! The operations are those that [`super::small_loop`]'s loops run, in the same order, so the bits are
 //! the same.
@@ -51,7 +51,8 @@ pub fn prepare(thunks: &mut [Thunk], machine_code: MachineCode) {
     }
 }
 
-/// The code of the entry's thunks, whose loops are ready; `None` where few of them are small steps.
+/// The code of the entry's thunks, whose loops were made ready before; `None` where fewer than [`MIN_STEPS`] of them are small
+/// steps, or where there would be too many operations.
 pub fn of_entry(thunks: &[Thunk], machine_code: MachineCode) -> Option<Box<ScalarProgram>> {
     let mut builder = Builder {
         is_entry: true,

@@ -116,6 +116,40 @@ fn scalar_code() {
 }
 
 #[test]
+fn scalar_code_of_an_entry() {
+    // A sort between two steps keeps them apart; it is no scalar code.
+    let steps: String = (0..9)
+        .map(|i| {
+            format!(
+                "  n{i} = f32[4] negate(s{i})
+  s{} = f32[4] sort(n{i}), dimensions={{0}}, to_apply=less\n",
+                i + 1
+            )
+        })
+        .collect();
+    let text = format!(
+        "HloModule entry
+less {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}}
+ENTRY e {{
+  s0 = f32[4] parameter(0)
+{steps}  ROOT r = f32[4] negate(s9)
+}}
+"
+    );
+    let plain = options(Check::Shadow);
+    differs(
+        Fault::ScalarCodeSkipsThunk,
+        &text,
+        &options(Check::Plan),
+        &plain,
+    );
+}
+
+#[test]
 fn prepared_thunks() {
     // So many elements are no scalar code; what is sorted keeps the loop from being written out.
     let text = LOOP.replace("256", "16384").replace(

@@ -1,7 +1,7 @@
 """What this CPU can pass for: instruction sets of the kernels, and cores of the matrix-product library.
 
 `python tests/python/processors.py` prints `run HLORUN_ISA=avx2` for each that it can run, `skip HLORUN_ISA=avx512` for
-each that it cannot.
+each that it cannot, and `same HLORUN_ISA=avx512` for the one that the kernels choose by themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ def runnable(variable: str) -> list[str]:
     return [name for name, needs in NEEDS[variable].items() if features().issuperset(needs)]
 
 
+def pose(variable: str, name: str) -> str:
+    """What a run of the tests with the variable at this value would be: `run`, `skip` or `same`."""
+    here = runnable(variable)
+    if name not in here:
+        return "skip"
+    # Instruction sets are listed slowest first, and the kernels take the last.
+    return "same" if variable == "HLORUN_ISA" and name == here[-1] else "run"
+
+
 if __name__ == "__main__":
     for variable, names in NEEDS.items():
         for name in names:
-            print("run" if name in runnable(variable) else "skip", f"{variable}={name}")
+            print(pose(variable, name), f"{variable}={name}")

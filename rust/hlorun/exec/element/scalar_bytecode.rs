@@ -173,7 +173,7 @@ fn interpret(
         // in the code, whose last operation is its end.
         match unsafe { state.run() } {
             Exit::End => {
-                prepared.compiled.worked(match origin {
+                prepared.compiled.ended(match origin {
                     Origin::Loop(_) => (FUEL - state.fuel) as u64,
                     Origin::Entry(_) => prepared.work as u64,
                 });

@@ -23,8 +23,9 @@ pub struct Compiled(Arc<Slot>);
 #[derive(Default)]
 struct Slot {
     when: MachineCode,
-    /// Work that the interpreter has done.
+    /// Work that the interpreter has done, and the runs that it has ended.
     work: AtomicU64,
+    runs: AtomicU64,
     /// By the operation at which a run enters.
     made: RwLock<Vec<(usize, Made)>>,
     /// Pieces that the code has.
@@ -66,9 +67,21 @@ impl Compiled {
         found.map(|(_, code)| code.clone())
     }
 
-    /// Adds to the work that was interpreted; returns all of it.
-    pub fn worked(&self, work: u64) -> u64 {
-        self.0.work.fetch_add(work, Ordering::Relaxed) + work
+    /// Adds to the work that was interpreted.
+    pub fn worked(&self, work: u64) {
+        self.0.work.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// The interpreter has ended a run, whose last piece of work was this.
+    pub fn ended(&self, work: u64) {
+        self.worked(work);
+        self.0.runs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Work that the interpreter has done, and the runs that it has ended.
+    pub fn done(&self) -> (u64, u64) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.0.work), count(&self.0.runs))
     }
 
     /// Pieces that the code has, which `count` counts once.

@@ -90,14 +90,15 @@ fn is_time(prepared: &ScalarProgram, work: u64, when: MachineCode) -> bool {
     pays(prepared.ops.len()) && pays(prepared.compiled.pieces(count))
 }
 
-/// Code to run a program from its start: what there is, or, where the interpreter is going to do
-/// `expected` work, what is made now.
+/// Code to run a program from its start: what there is, or, where the interpreter is known to do `expected` work now, or is
+/// likely to do more, what is made now.
 pub fn before_first_trip(
     prepared: &ScalarProgram,
     expected: u64,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
-    let work = prepared.compiled.worked(0).max(expected);
+    let (done, runs) = prepared.compiled.done();
+    let work = cost::machine_code::likely_work(done, runs).max(expected);
     is_time(prepared, work, prepared.compiled.when().asked()).then(|| made(prepared, 0, outside))?
 }
 

@@ -74,20 +74,6 @@ impl Isa {
     }
 }
 
-/// Whether products that underflow take this CPU a hundred times as long as others: Intel's CPUs compute them by microcode.
-/// It decides between ways to the same bits.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn has_slow_subnormals() -> bool {
-    static IS_INTEL: LazyLock<bool> = LazyLock::new(|| {
-        #[allow(unused_unsafe, reason = "newer compilers call it a safe function")]
-        // SAFETY: every CPU of this architecture has the instruction.
-        let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
-        let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-        name.concat() == b"GenuineIntel"
-    });
-    *IS_INTEL
-}
-
 static ACTIVE: LazyLock<Isa> = LazyLock::new(|| {
     let best = || Isa::available().last().copied().unwrap_or(Isa::Portable);
     let forced = match std::env::var("HLORUN_ISA").ok().as_deref() {

@@ -33,6 +33,8 @@ pub mod small_matrices;
 mod stochastic;
 pub mod stream;
 pub mod strided;
+#[cfg(target_arch = "x86_64")]
+mod subnormal;
 pub mod table;
 mod transpose;
 pub mod vector_bytecode;

@@ -119,6 +119,10 @@ pub fn binary_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Binary> {
     if let Some(kernel) = crate::divide::of_arrays(isa, op, dtype) {
         return Some(kernel);
     }
+    #[cfg(target_arch = "x86_64")]
+    if (op, dtype) == (BinaryOp::Multiply, DType::F32) && crate::subnormal::are_slow() {
+        return Some(crate::subnormal::products(isa));
+    }
     with_tier!(isa, T => binary_tier::<T>(op, dtype))
 }
 

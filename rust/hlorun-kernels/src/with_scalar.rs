@@ -109,6 +109,10 @@ fn compare_tier<T: Tier>(direction: CompareDirection, dtype: DType) -> Option<Bi
 
 /// The kernel of a binary operation with a scalar on one side: `f(array, scalar, out, n)`.
 pub fn binary_with_scalar(op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
+    #[cfg(target_arch = "x86_64")]
+    if (op, dtype) == (BinaryOp::Multiply, DType::F32) && crate::subnormal::are_slow() {
+        return Some(crate::subnormal::scaled(Isa::active(), side));
+    }
     crate::divide::by_scalar(Isa::active(), op, dtype, side).or_else(|| match side {
         Side::Left => with_tier!(Isa::active(), T => binary_tier::<T, true>(op, dtype)),
         Side::Right => with_tier!(Isa::active(), T => binary_tier::<T, false>(op, dtype)),

@@ -302,6 +302,7 @@ impl VectorBytecode {
             outside: self.bytes.len(),
             is_wide: self.size == 8,
             vectors: WIDE,
+            by_double: false,
         }
     }
 
@@ -310,6 +311,17 @@ impl VectorBytecode {
     fn has_machine_code(&self) -> bool {
         let machine = self.machine.as_ref();
         machine.is_some_and(|machine| machine.is_made(&self.source()))
+    }
+
+    /// The same with machine code whose products go by way of doubles.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    fn by_double(&self) -> VectorBytecode {
+        VectorBytecode {
+            machine: Some(Arc::new(machine::MachineCode::all_by_double(
+                &self.source(),
+            ))),
+            ..self.clone()
+        }
     }
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.

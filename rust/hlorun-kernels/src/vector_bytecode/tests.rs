@@ -37,6 +37,10 @@ fn elements(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
         -7.0,
         3e9,
         -3e9,
+        // Of type `f32` a subnormal number, and factors of such.
+        -1e-40,
+        1e-30,
+        -2e-10,
     ];
     let values: Vec<f64> = (0..n)
         .map(|_| match random.next() % 3 {
@@ -255,7 +259,13 @@ fn compare(
             compare_run(isa, seed, code, all, &values, n, in_place)
         };
         // Not even the sign of a NaN depends on when machine code is made.
-        assert_eq!(run(code), run(&machine), "{seed} {n} {steps:#?}");
+        let interpreted = run(code);
+        assert_eq!(interpreted, run(&machine), "{seed} {n} {steps:#?}");
+        #[cfg(target_arch = "x86_64")]
+        if isa == Isa::Avx512 && !machine.source().is_wide {
+            let by_double = run(&code.by_double());
+            assert_eq!(interpreted, by_double, "{seed} {n} {steps:#?}");
+        }
     }
 }
 

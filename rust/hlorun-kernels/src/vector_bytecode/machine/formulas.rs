@@ -4,11 +4,67 @@
 
 use super::codes::predicate;
 use super::instructions::Mnemonic;
-use super::values::{Builder, Value};
-use crate::isa::has_slow_subnormals;
+use super::values::{Builder, Operand, Value};
 use crate::math::exp::constants as exp;
+use crate::subnormal;
 
 impl Builder<'_> {
+    /// A product of floats, or one by way of doubles, which has the same bits: see [`subnormal`].
+    pub(super) fn product(&mut self, x: Value, y: Value) -> Value {
+        if !self.by_double {
+            return self.two(Mnemonic::Multiply, x, y);
+        }
+        let (x, y) = (self.doubles(x), self.doubles(y));
+        let [low, high] = [0, 1].map(|half| {
+            let product = self.two(Mnemonic::MultiplyDouble, x[half], y[half]);
+            self.one(Mnemonic::FromDouble, product)
+        });
+        self.make(Mnemonic::JoinHalves, Some(low), Operand::Value(high), 1)
+    }
+
+    /// The two halves of a vector as doubles.
+    fn doubles(&mut self, x: Value) -> [Value; 2] {
+        /// The two upper quarters, twice.
+        const UPPER: u8 = 0xee;
+        if let Some(&known) = self.doubles.get(&x) {
+            return known;
+        }
+        let low = self.one(Mnemonic::ToDouble, x);
+        let high = match self.nodes[x as usize].constant().is_some() {
+            true => low,
+            false => {
+                let upper = self.make(Mnemonic::HighHalf, Some(x), Operand::Value(x), UPPER);
+                self.one(Mnemonic::ToDouble, upper)
+            }
+        };
+        self.doubles.insert(x, [low, high]);
+        [low, high]
+    }
+
+    /// The larger or smaller one by the CPU's instruction, with NaN first and zeros in order: where one is NaN, or both are
+    /// zeros, the instruction takes the second operand.
+    pub(super) fn extremum(
+        &mut self,
+        pick: Mnemonic,
+        of_zeros: Mnemonic,
+        x: Value,
+        y: Value,
+    ) -> Value {
+        let picked = self.two(pick, x, y);
+        let zeros = self.two(of_zeros, x, y);
+        let equal = self.make_mask(Mnemonic::Compare, x, y, predicate::EQUAL);
+        let ordered = self.select(equal, zeros, picked);
+        let is_nan = self.make_mask(Mnemonic::Compare, x, x, predicate::UNORDERED);
+        self.select(is_nan, x, ordered)
+    }
+
+    /// The bound where the predicate holds, else the value.
+    pub(super) fn bounded(&mut self, x: Value, bits: u64, predicate: u8) -> Value {
+        let bound = self.constant(bits);
+        let is_beyond = self.make_mask(Mnemonic::Compare, x, bound, predicate);
+        self.select(is_beyond, bound, x)
+    }
+
     /// To `s32`: truncated, saturated, NaN to zero. The instruction gives the least integer for all that do not fit, and for NaN.
     pub(super) fn truncated(&mut self, x: Value) -> Value {
         let whole = self.one(Mnemonic::FloatToInt, x);
@@ -55,7 +111,7 @@ impl Builder<'_> {
         let y = self.fused_multiply_add(tail, square, rest);
         let one = self.number(1.0);
         let y = self.two(Mnemonic::Add, y, one);
-        let scaled = match has_slow_subnormals() {
+        let scaled = match subnormal::are_slow() {
             true => self.scaled_apart(y, whole, shifted),
             false => self.two(Mnemonic::Scale, y, whole),
         };

@@ -18,6 +18,8 @@ pub(super) struct Functions {
     pub(super) bytes: Vec<u8>,
     pub(super) large: usize,
     pub(super) small: usize,
+    /// Whether they multiply floats.
+    pub(super) has_products: bool,
 }
 
 /// The table of addresses, how they move on, and how many blocks are left.
@@ -48,7 +50,9 @@ unsafe extern "sysv64" fn call_kernel(kernel: *const (), from: *const u8, to: *m
 
 /// The functions, or `None` where there is no instruction for a code.
 pub(super) fn functions(source: &Source<'_>) -> Option<Functions> {
-    let all = pieces(source.code, source.locals as u16, source.is_wide)?;
+    let all = pieces(source)?;
+    let mut nodes = all.pieces.iter().flat_map(|piece| &piece.nodes);
+    let has_products = nodes.any(|node| node.mnemonic == Mnemonic::Multiply);
     let allocated: Option<Vec<(Allocated, Option<Call>)>> = all
         .pieces
         .iter()
@@ -71,6 +75,7 @@ pub(super) fn functions(source: &Source<'_>) -> Option<Functions> {
         bytes: writer.assembler.finish(&all.constants, source.is_wide),
         large,
         small,
+        has_products,
     })
 }
 

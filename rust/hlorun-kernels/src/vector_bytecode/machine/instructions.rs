@@ -20,6 +20,10 @@ pub(super) enum Mnemonic {
     Compare, IntCompare, UintCompare,
     /// `mask ? last : second`.
     Blend,
+    /// Floats of four bytes in the low half of a vector to eight bytes, and back; the product of such.
+    ToDouble, FromDouble, MultiplyDouble,
+    /// A vector whose low half is the high half of another, and the low halves of two.
+    HighHalf, JoinHalves,
     /// Two bytes to four, and the low half back; floats of two bytes to four, and back.
     Widen, Narrow, WidenFloat, NarrowFloat,
     /// Truth bytes: their bits as a mask, moved to and from memory, and set by a mask.
@@ -112,6 +116,11 @@ pub(super) fn encoding(mnemonic: Mnemonic, is_wide: bool) -> Encoding {
         Mnemonic::IntCompare => with(full(3, 1, w, 0x1f)),
         Mnemonic::UintCompare => with(full(3, 1, w, 0x1e)),
         Mnemonic::Blend => full(2, 1, w, 0x65),
+        Mnemonic::ToDouble => in_memory(32, full(1, 0, false, 0x5a)),
+        Mnemonic::FromDouble => full(1, 1, true, 0x5a),
+        Mnemonic::MultiplyDouble => full(1, 1, true, 0x59),
+        Mnemonic::HighHalf => with(full(3, 1, true, 0x23)),
+        Mnemonic::JoinHalves => in_memory(32, with(full(3, 1, true, 0x1a))),
         Mnemonic::Widen => in_memory(32, full(2, 1, false, 0x33)),
         Mnemonic::Narrow => in_memory(32, full(2, 2, false, 0x33)),
         Mnemonic::WidenFloat => in_memory(32, full(2, 1, false, 0x13)),

@@ -25,9 +25,11 @@ use region::{Allocation, Protection};
 
 use super::code::Micro;
 use super::{LARGE_COST, SMALL_COST};
+use crate::subnormal;
 use crate::table::Unary;
 
 /// What the code is made of.
+#[derive(Clone, Copy)]
 pub(super) struct Source<'c> {
     pub(super) code: &'c [Micro],
     pub(super) calls: &'c [Unary],
@@ -37,6 +39,8 @@ pub(super) struct Source<'c> {
     pub(super) is_wide: bool,
     /// Vectors of a large block.
     pub(super) vectors: usize,
+    /// Whether products of floats go by way of doubles; not of wide elements.
+    pub(super) by_double: bool,
 }
 
 /// Arguments: the table of addresses, by how many bytes each address outside moves from block to block, and the number of
@@ -49,6 +53,8 @@ struct ExecutableCode {
     _memory: Allocation,
     large: Run,
     small: Run,
+    /// Whether products of floats take it long where they are subnormal.
+    is_slow: bool,
 }
 
 // SAFETY: the memory is not written once it may be executed.
@@ -70,6 +76,7 @@ impl ExecutableCode {
             Some(ExecutableCode {
                 large: at(made.large),
                 small: at(made.small),
+                is_slow: made.has_products && !source.is_wide && subnormal::are_slow(),
                 _memory: memory,
             })
         }
@@ -79,6 +86,10 @@ impl ExecutableCode {
 /// The machine code of a bytecode, once there is some.
 pub(super) struct MachineCode {
     code: OnceLock<Option<ExecutableCode>>,
+    /// The same where products go by way of doubles.
+    by_double: OnceLock<Option<ExecutableCode>>,
+    /// Whether the last run met subnormal numbers: the next one is likely to.
+    meets_subnormals: AtomicBool,
     /// Whether a thread has begun to make it; the others go on interpreting.
     is_begun: AtomicBool,
     /// About how many cycles the bytecode was interpreted for.
@@ -98,18 +109,36 @@ impl MachineCode {
     pub(super) fn after(least: u64) -> MachineCode {
         MachineCode {
             code: OnceLock::new(),
+            by_double: OnceLock::new(),
+            meets_subnormals: AtomicBool::new(false),
             is_begun: AtomicBool::new(false),
             work: AtomicU64::new(0),
             least,
         }
     }
 
-    /// Makes the code, unless it is there.
+    /// Makes the code, unless it is there, and that by way of doubles, which may need too many registers.
     #[cfg(test)]
     pub(super) fn is_made(&self, source: &Source<'_>) -> bool {
-        self.code
-            .get_or_init(|| ExecutableCode::new(source))
-            .is_some()
+        if !source.is_wide {
+            self.by_double(source);
+        }
+        let plain = self.code.get_or_init(|| ExecutableCode::new(source));
+        plain.is_some()
+    }
+
+    /// Code whose products all go by way of doubles.
+    #[cfg(test)]
+    pub(super) fn all_by_double(source: &Source<'_>) -> MachineCode {
+        let machine = MachineCode::after(0);
+        let by_double = ExecutableCode::new(&Source {
+            by_double: true,
+            ..*source
+        });
+        MachineCode {
+            code: OnceLock::from(by_double),
+            ..machine
+        }
     }
 
     /// Runs blocks, of which there are some, if there is machine code or this much more work makes it pay. Returns whether
@@ -137,9 +166,42 @@ impl MachineCode {
             }
         };
         let Some(code) = code else { return false };
-        let run = if is_large { code.large } else { code.small };
-        // SAFETY: the caller's promise; the code was made of this source.
-        unsafe { run(pointers, strides.bytes.as_ptr(), blocks) };
+        let run = |code: &ExecutableCode, count: usize| {
+            let run = if is_large { code.large } else { code.small };
+            // SAFETY: the caller's promise; the code was made of this source, and moves the addresses behind what it did.
+            unsafe { run(pointers, strides.bytes.as_ptr(), count) };
+        };
+        if !code.is_slow {
+            run(code, blocks);
+            return true;
+        }
+        subnormal::were_met();
+        let before = self.meets_subnormals.load(Ordering::Relaxed);
+        let (mut left, mut is_careful, mut any) = (blocks, before, false);
+        while left > 0 {
+            let by_double = is_careful.then(|| self.by_double(source)).flatten();
+            let count = by_double.map_or(left, |_| left.min(AT_ONCE));
+            run(by_double.unwrap_or(code), count);
+            left -= count;
+            is_careful = subnormal::were_met();
+            any |= is_careful;
+        }
+        if any != before {
+            self.meets_subnormals.store(any, Ordering::Relaxed);
+        }
         true
     }
+
+    fn by_double(&self, source: &Source<'_>) -> Option<&ExecutableCode> {
+        let make = || {
+            ExecutableCode::new(&Source {
+                by_double: true,
+                ..*source
+            })
+        };
+        self.by_double.get_or_init(make).as_ref()
+    }
 }
+
+/// Blocks that go by way of doubles before it is asked again whether they need to.
+const AT_ONCE: usize = 4;

@@ -92,6 +92,7 @@ fn takes_memory(node: &Node) -> bool {
             node.mnemonic,
             MaskAnd | MaskOr | MaskXor | MaskNot | MaskLoad
         )
+        && !matches!(node.mnemonic, ToDouble | HighHalf | JoinHalves)
 }
 
 /// The same instructions, where what is loaded and read once is read from memory.

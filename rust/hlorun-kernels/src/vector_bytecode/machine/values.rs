@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::super::code::{Code, Micro};
+use super::Source;
 use super::codes::{Other, accesses, comparison, one_instruction, predicate};
 use super::instructions::Mnemonic;
 
@@ -101,8 +102,11 @@ pub(super) struct Builder<'c> {
     /// Addresses of the bytecode's own, which come first.
     locals: u16,
     is_wide: bool,
+    /// Whether products go by way of doubles, and the halves of vectors as such that this piece has made.
+    pub(super) by_double: bool,
+    pub(super) doubles: HashMap<Value, [Value; 2]>,
     all: Pieces,
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     accumulator: Option<Value>,
     /// What is known of the bytecode's own memory in this piece.
     held: HashMap<u16, Value>,
@@ -110,12 +114,15 @@ pub(super) struct Builder<'c> {
     made: HashMap<(Mnemonic, Operand), Value>,
 }
 
-/// The pieces of `code`, which has that many addresses of its own; `None` where a code has no instruction for such elements.
-pub(super) fn pieces(code: &[Micro], locals: u16, is_wide: bool) -> Option<Pieces> {
+/// The pieces of the code; `None` where one has no instruction for such elements.
+pub(super) fn pieces(source: &Source<'_>) -> Option<Pieces> {
+    let code = source.code;
     let mut builder = Builder {
         code,
-        locals,
-        is_wide,
+        locals: source.locals as u16,
+        is_wide: source.is_wide,
+        by_double: source.by_double,
+        doubles: HashMap::new(),
         all: Pieces::default(),
         nodes: Vec::new(),
         accumulator: None,
@@ -322,6 +329,7 @@ impl Builder<'_> {
     fn end_piece(&mut self, call: Option<Call>) {
         self.held.clear();
         self.made.clear();
+        self.doubles.clear();
         self.accumulator = None;
         let nodes = std::mem::take(&mut self.nodes);
         self.all.pieces.push(Piece { nodes, call });
@@ -449,9 +457,10 @@ impl Builder<'_> {
     fn computed(&mut self, micro: &Micro, acc: Value) -> Option<Value> {
         if let Some(((mnemonic, is_left), other)) = one_instruction(micro.code) {
             let other = self.other(micro, other);
-            return Some(match is_left {
-                true => self.two(mnemonic, other, acc),
-                false => self.two(mnemonic, acc, other),
+            return Some(match (mnemonic, is_left) {
+                (Mnemonic::Multiply, _) => self.product(acc, other),
+                (_, true) => self.two(mnemonic, other, acc),
+                (_, false) => self.two(mnemonic, acc, other),
             });
         }
         Some(match micro.code {
@@ -471,7 +480,7 @@ impl Builder<'_> {
             }
             Code::MulAdd | Code::MulAddC | Code::ScaleAdd | Code::ScaleAddC => {
                 let by = self.other_of(micro, matches!(micro.code, Code::MulAdd | Code::MulAddC));
-                let product = self.two(Mnemonic::Multiply, acc, by);
+                let product = self.product(acc, by);
                 let plus = match micro.code {
                     Code::MulAdd => self.value(micro.b),
                     Code::MulAddC => self.constant(micro.bits),
@@ -503,7 +512,7 @@ impl Builder<'_> {
     fn unary(&mut self, code: Code, x: Value) -> Option<Value> {
         let sign = if self.is_wide { 1 << 63 } else { 1 << 31 };
         Some(match code {
-            Code::Square => self.two(Mnemonic::Multiply, x, x),
+            Code::Square => self.product(x, x),
             Code::Neg => {
                 let sign = self.constant(sign);
                 self.two(Mnemonic::Xor, x, sign)
@@ -533,24 +542,6 @@ impl Builder<'_> {
             }
             _ => return None,
         })
-    }
-
-    /// The larger or smaller one by the CPU's instruction, with NaN first and zeros in order: where one is NaN, or both are
-    /// zeros, the instruction takes the second operand.
-    fn extremum(&mut self, pick: Mnemonic, of_zeros: Mnemonic, x: Value, y: Value) -> Value {
-        let picked = self.two(pick, x, y);
-        let zeros = self.two(of_zeros, x, y);
-        let equal = self.make_mask(Mnemonic::Compare, x, y, predicate::EQUAL);
-        let ordered = self.select(equal, zeros, picked);
-        let is_nan = self.make_mask(Mnemonic::Compare, x, x, predicate::UNORDERED);
-        self.select(is_nan, x, ordered)
-    }
-
-    /// The bound where the predicate holds, else the value.
-    fn bounded(&mut self, x: Value, bits: u64, predicate: u8) -> Value {
-        let bound = self.constant(bits);
-        let is_beyond = self.make_mask(Mnemonic::Compare, x, bound, predicate);
-        self.select(is_beyond, bound, x)
     }
 
     fn selected(&mut self, micro: &Micro, acc: Value) -> Value {

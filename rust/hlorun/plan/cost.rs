@@ -282,6 +282,13 @@ pub mod small_loop {
     /// Most elements of a loop or a reduction inside a `while` whose steps run one by one instead of as
     /// vector bytecode.
     pub const MAX_REPEATED: usize = 2048;
+    /// Most elements times steps of such: with more, vector bytecode gains more than a step of its own in a trip costs.
+    pub const MAX_REPEATED_WORK: usize = 1 << 13;
+
+    /// Whether so many steps over so many elements run one by one inside a `while`.
+    pub fn runs_step_by_step(elements: usize, steps: usize) -> bool {
+        elements <= MAX_REPEATED && elements.saturating_mul(steps) <= MAX_REPEATED_WORK
+    }
 }
 
 const _: () = assert!(
@@ -561,6 +568,18 @@ pub mod windows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_steps_over_many_elements_do_not_run_one_by_one() {
+        use small_loop::{MAX_REPEATED, MAX_REPEATED_WORK, runs_step_by_step};
+        let most = MAX_REPEATED_WORK / MAX_REPEATED;
+        assert!(runs_step_by_step(MAX_REPEATED, most));
+        assert!(!runs_step_by_step(MAX_REPEATED + 1, 1));
+        assert!(!runs_step_by_step(MAX_REPEATED, most + 1));
+        assert!(runs_step_by_step(MAX_REPEATED / 2, 2 * most));
+        assert!(runs_step_by_step(1, 100));
+        assert!(!runs_step_by_step(2, usize::MAX));
+    }
 
     #[test]
     fn long_programs_are_vector_bytecode_from_fewer_elements_on() {

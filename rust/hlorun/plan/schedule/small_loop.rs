@@ -5,7 +5,7 @@
 //! nothing and asks nothing about walks; in a `while` whose body has a handful of elements, that
 //! is most of a trip.
 
-use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_REPEATED, MAX_SCRATCH, MAX_WORK};
+use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_SCRATCH, MAX_WORK, runs_step_by_step};
 use crate::plan::cost::vector_bytecode;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register, Task};
@@ -54,7 +54,8 @@ pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
 
 /// Whether it has so few elements and steps that these run one by one in a trip of a `while`.
 fn is_short(fused: &LoopThunk) -> bool {
-    fused.count <= MAX_REPEATED && fused.program.steps.len() <= vector_bytecode::SHORT
+    let steps = fused.program.steps.len();
+    runs_step_by_step(fused.count, steps) && steps <= vector_bytecode::SHORT
 }
 
 /// Whether it takes no more than microseconds.

@@ -17,7 +17,7 @@ use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
 use crate::plan::cost::scalar_bytecode::{
     ELEMENTS_PER_WORK, MAX_CHOSEN, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED,
 };
-use crate::plan::cost::small_loop::MAX_REPEATED;
+use crate::plan::cost::small_loop::runs_step_by_step;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
 use crate::plan::faults::{self, Fault};
@@ -433,7 +433,9 @@ fn is_chosen_by_kernel(reduction: &ReduceThunk) -> bool {
 fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
     let widest = tiles::widest(reduction, total);
     let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);
-    if !(1..=MAX_REPEATED.min(widest)).contains(&total) || reduction.loads.iter().any(ends_inside) {
+    let is_small =
+        (1..=widest).contains(&total) && runs_step_by_step(total, reduction.program.steps.len());
+    if !is_small || reduction.loads.iter().any(ends_inside) {
         return None;
     }
     let shape = Shape::of(reduction, widest);

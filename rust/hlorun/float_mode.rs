@@ -54,9 +54,7 @@ mod register {
 
     pub(super) fn write(value: Register) {
         // SAFETY: the value is the default, or was read from the register, so no reserved bit is set.
-        unsafe {
-            asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags))
-        };
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
     }
 }
 

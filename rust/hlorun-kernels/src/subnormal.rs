@@ -1,9 +1,10 @@
-//! Products of `f32` on CPUs that take a hundred times as long for them where a factor or the product is subnormal.
+//! Elementwise products of `f32` on CPUs where a subnormal factor or result makes a product a hundred times slower.
 //!
-//! In: arrays, or an array and one element. Out: their products, to the bit, in a chunk of elements at a time. The CPU notes
-//! that it met subnormal numbers. The chunk behind one where it did goes by way of `f64`, which holds each product of two
-//! `f32` exactly, and where none of them is subnormal: conversions from subnormal numbers and to them are as fast as others.
-//! That takes four to eight times as long as an ordinary product. Promise: the way decides about time alone.
+//! In: arrays, or an array and one element. Out: their products, chunk by chunk. The CPU sets sticky exception flags in its
+//! register MXCSR: one for a subnormal operand, one for a result that is tiny and inexact; exact subnormal results set none.
+//! Where they are set, the chunk that follows is computed in `f64`, which holds each product of two `f32` exactly and as a
+//! normal number; conversions from and to subnormal numbers are as fast as others. In cache that takes four to eight times as
+//! long as ordinary products. Promise: the way decides about time alone.
 
 use std::arch::asm;
 use std::sync::LazyLock;
@@ -25,40 +26,40 @@ pub(crate) fn are_slow() -> bool {
     *IS_INTEL
 }
 
-/// What the CPU notes of subnormal operands and of results that underflow: bits of its control register, MXCSR.
-const NOTES: u32 = 1 << 1 | 1 << 4;
+/// Flags of MXCSR: denormal operand and underflow.
+const FLAGS: u32 = 1 << 1 | 1 << 4;
 
-fn control() -> u32 {
-    let mut control = 0;
-    // SAFETY: stores the register in `control`, and changes nothing else.
-    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack, preserves_flags)) };
-    control
+fn read() -> u32 {
+    let mut mxcsr = 0;
+    // SAFETY: stores the register in `mxcsr`, and changes nothing else.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr, options(nostack, preserves_flags)) };
+    mxcsr
 }
 
-/// Sets the register to what was read from it, with other notes.
-fn set(control: u32) {
-    // SAFETY: notes of what happened decide about nothing that is computed.
-    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags)) };
+/// Sets the register to what was read from it, with other flags.
+fn write(mxcsr: u32) {
+    // SAFETY: reads `mxcsr`. The flags that it changes decide about nothing that is computed.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr, options(nostack)) };
 }
 
-/// Whether this thread met subnormal numbers since it was last asked, or was told to remember that it did.
+/// Whether the flags are set; clears them.
 #[inline(always)]
 pub(crate) fn were_met() -> bool {
-    let control = control();
-    let met = control & NOTES != 0;
+    let mxcsr = read();
+    let met = mxcsr & FLAGS != 0;
     if met {
-        set(control & !NOTES);
+        write(mxcsr & !FLAGS);
     }
     met
 }
 
-/// Lets who asks next know of subnormal numbers that were met before.
+/// Sets the flags for who asks next.
 #[inline(always)]
 fn remember() {
-    set(control() | NOTES);
+    write(read() | FLAGS);
 }
 
-/// A product by way of `f64`. The compiler would make a product of `f32` of it again if it were not for the scale, whose
+/// A product computed in `f64`. The compiler would make a product of `f32` of it again if it were not for the scale, whose
 /// inverse is no `f32`.
 struct ByDouble;
 
@@ -71,16 +72,19 @@ impl Bin<f32> for ByDouble {
     }
 }
 
-/// Elements of the first chunk, and most elements of chunks by way of `f64` and of others. Chunks of one kind become longer.
-/// One by way of `f64` takes about as long as one or two slow products.
+/// Elements of the first chunk, and most elements of chunks in `f64` and of others. Chunks of one kind become longer. One in
+/// `f64` takes about as long as one or two slow products.
 const FIRST: usize = 128;
 const CAREFUL: usize = 512;
 const PLAIN: usize = 2048;
 
-/// Runs over `n` elements in chunks: `run` is told where one begins, how many elements it has, and whether to go by way of
-/// `f64`.
+/// Runs over `n` elements in chunks: `run` is told where one begins, how many elements it has, and whether to compute in `f64`.
 #[inline(always)]
 fn in_chunks(n: usize, run: impl Fn(usize, usize, bool)) {
+    // Pointers to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
     let (mut at, mut is_careful, mut any) = (0, were_met(), false);
     let mut most = FIRST;
     loop {
@@ -99,13 +103,14 @@ fn in_chunks(n: usize, run: impl Fn(usize, usize, bool)) {
         };
         is_careful = is_met;
     }
-    // The next call is likely to meet such numbers as well.
+    // The next call of this run is likely to meet such numbers as well. A run begins with the flags cleared.
     if any {
         remember();
     }
 }
 
-/// Whether one of `n` elements is no number. Of two such factors either may be the product; only ordinary products choose it.
+/// Whether one of `n` elements is NaN. Which of two NaN is the product depends on the order of operands in the instruction, so
+/// that the ordinary kernel has to choose.
 #[inline(always)]
 unsafe fn has_nan(a: *const u8, n: usize) -> bool {
     // SAFETY: the caller promises that many elements.
@@ -149,11 +154,11 @@ macro_rules! tier {
                 out: *mut u8,
                 n: usize,
             ) {
-                // SAFETY: the scalar is one element.
-                let is_number = unsafe { !scalar.cast::<f32>().read_unaligned().is_nan() };
                 in_chunks(n, |at, count, is_careful| {
                     let bytes = at * size_of::<f32>();
-                    let kernel = match is_careful && is_number {
+                    // SAFETY: the scalar is one element.
+                    let is_number = || unsafe { !scalar.cast::<f32>().read_unaligned().is_nan() };
+                    let kernel = match is_careful && is_number() {
                         true => of_scalar::<ByDouble, LEFT>(),
                         false => of_scalar::<float::Multiply, LEFT>(),
                     };
@@ -274,24 +279,24 @@ mod tests {
         }
     }
 
-    /// A kernel meets subnormal numbers in one chunk, and none in the next.
+    /// A kernel meets subnormal numbers in one call, and none in the next.
     #[test]
     fn what_was_met_is_forgotten() {
+        let met = |kernel: Binary, x: f32, y: f32| {
+            let (kernel, mut out) = (std::hint::black_box(kernel), [0.0; 4]);
+            on_arrays(kernel)(&std::hint::black_box([x; 4]), &[y; 4], &mut out);
+            std::hint::black_box(out);
+            were_met()
+        };
         were_met();
-        let kernel = on_arrays(Portable::binary::<f32, float::Multiply>());
-        let mut out = [0.0; 4];
-        kernel(&[1.0; 4], &[3.0; 4], &mut out);
+        let plain = Portable::binary::<f32, float::Multiply>();
+        let by_double = Portable::binary::<f32, ByDouble>();
+        assert!(!met(plain, 1.0, 3.0));
+        assert!(met(plain, 1e-30, 1e-12));
         assert!(!were_met());
-        kernel(&[1e-30; 4], &[1e-12; 4], &mut out);
-        assert!(were_met());
-        assert!(!were_met());
-        kernel(&[1e-42; 4], &[1e10; 4], &mut out);
-        assert!(were_met());
-        let by_double = on_arrays(Portable::binary::<f32, ByDouble>());
-        by_double(&[1e-42; 4], &[1e10; 4], &mut out);
-        assert!(were_met());
-        by_double(&[1.0; 4], &[1e10; 4], &mut out);
-        assert!(!were_met());
+        assert!(met(plain, 1e-42, 1e10));
+        assert!(met(by_double, 1e-42, 1e10));
+        assert!(!met(by_double, 1.0, 1e10));
         remember();
         assert!(were_met());
     }
@@ -324,7 +329,7 @@ mod tests {
         );
         let found = ways(&[]);
         assert_eq!(found[..2], [(0, 128, careful), (128, 128, plain)]);
-        // Numbers in the last chunk are told by the CPU itself.
+        // What the last chunk meets stays in the register, where the next call finds it.
         assert_eq!(ways(&[4999])[0], (0, 128, plain));
         assert_eq!(ways(&[])[0], (0, 128, careful));
         assert_eq!(ways(&[])[0], (0, 128, plain));

@@ -2,7 +2,8 @@
 //!
 //! In: an operation, a [`DType`], and (for tests) an [`Isa`]. Out: a function over raw contiguous memory, or `None`
 //! when XLA does not define the operation on the type. Promise: the tier is the CPU's best unless `HLORUN_ISA` says
-//! otherwise; the functions never trap, allocate or keep state.
+//! otherwise; the functions never trap or allocate; of products, flags
+//! in a register of the CPU remain, which decide about time alone.
 
 use crate::DType;
 use crate::element::Cx;

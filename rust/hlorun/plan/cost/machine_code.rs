@@ -1,7 +1,7 @@
 //! When machine code of scalar and of vector bytecode pays, and what bounds it.
 //!
-//! Promise: making code takes about as long as the interpreter has worked until then. Where a program runs again and again,
-//! it takes [`RUNS_TO_COME`] times as long.
+//! Promise: making code takes about as long as the interpreter has worked until then. For a program that has run more than
+//! [`USUAL_RUNS`] times, making it may take [`WORK_TO_COME`] times as long.
 
 use crate::plan::options::MachineCode;
 
@@ -21,15 +21,15 @@ pub fn vector_work(when: MachineCode) -> Option<u64> {
 /// interpreting some hundreds of operations.
 pub const MIN_WORK: u64 = 1 << 17;
 pub const WORK_PER_PIECE: u64 = 1 << 11;
-/// Runs of a program after which it is taken for one that runs again and again. It is then likely to do [`RUNS_TO_COME`] times
+/// Runs of a program after which it is taken for one that runs again and again. It is then likely to do [`WORK_TO_COME`] times
 /// the work that it has done until then.
 const USUAL_RUNS: u64 = 2;
-const RUNS_TO_COME: u64 = 8;
+const WORK_TO_COME: u64 = 8;
 
 /// Work that is likely to come, of a program that did `done` in `runs` runs before.
 pub fn likely_work(done: u64, runs: u64) -> u64 {
     match runs > USUAL_RUNS {
-        true => done.saturating_mul(RUNS_TO_COME),
+        true => done.saturating_mul(WORK_TO_COME),
         false => done,
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     fn what_runs_again_and_again_is_likely_to_do_more() {
         assert_eq!(likely_work(0, 0), 0);
         assert_eq!(likely_work(1000, USUAL_RUNS), 1000);
-        assert_eq!(likely_work(1000, USUAL_RUNS + 1), 1000 * RUNS_TO_COME);
+        assert_eq!(likely_work(1000, USUAL_RUNS + 1), 1000 * WORK_TO_COME);
         assert_eq!(likely_work(u64::MAX / 2, 100), u64::MAX);
     }
 }

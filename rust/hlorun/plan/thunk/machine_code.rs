@@ -72,7 +72,7 @@ impl Compiled {
         self.0.work.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// The interpreter has ended a run, whose last piece of work was this.
+    /// Adds the work of a run that has ended, but for what was added when it paused.
     pub fn ended(&self, work: u64) {
         self.worked(work);
         self.0.runs.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Operations of many instructions.
 //!
-//! In: values. Out: values. Promise: the bits of `float_to_int`, `round_bf16` and `exp` of [`super::super::vector`].
+//! In: values. Out: values. Promise: the bits of the interpreter ([`super::super::vector`]).
 
 use super::codes::predicate;
 use super::instructions::Mnemonic;
@@ -9,8 +9,9 @@ use crate::math::exp::constants as exp;
 use crate::subnormal;
 
 impl Builder<'_> {
-    /// A product of floats, or one by way of doubles, which has the same bits: see [`subnormal`].
+    /// A product of floats, in `f64` where the code is to be so, with the same bits: see [`subnormal`].
     pub(super) fn product(&mut self, x: Value, y: Value) -> Value {
+        self.all.has_products = true;
         if !self.by_double {
             return self.two(Mnemonic::Multiply, x, y);
         }
@@ -22,7 +23,7 @@ impl Builder<'_> {
         self.make(Mnemonic::JoinHalves, Some(low), Operand::Value(high), 1)
     }
 
-    /// The two halves of a vector as doubles.
+    /// The two halves of a vector as `f64`.
     fn doubles(&mut self, x: Value) -> [Value; 2] {
         /// The two upper quarters, twice.
         const UPPER: u8 = 0xee;
@@ -30,7 +31,7 @@ impl Builder<'_> {
             return known;
         }
         let low = self.one(Mnemonic::ToDouble, x);
-        let high = match self.nodes[x as usize].constant().is_some() {
+        let high = match self.nodes[x as usize].mnemonic == Mnemonic::Broadcast {
             true => low,
             false => {
                 let upper = self.make(Mnemonic::HighHalf, Some(x), Operand::Value(x), UPPER);

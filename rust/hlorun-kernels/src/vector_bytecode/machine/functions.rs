@@ -18,7 +18,7 @@ pub(super) struct Functions {
     pub(super) bytes: Vec<u8>,
     pub(super) large: usize,
     pub(super) small: usize,
-    /// Whether they multiply floats.
+    /// Whether they have elementwise products of floats.
     pub(super) has_products: bool,
 }
 
@@ -51,8 +51,6 @@ unsafe extern "sysv64" fn call_kernel(kernel: *const (), from: *const u8, to: *m
 /// The functions, or `None` where there is no instruction for a code.
 pub(super) fn functions(source: &Source<'_>) -> Option<Functions> {
     let all = pieces(source)?;
-    let mut nodes = all.pieces.iter().flat_map(|piece| &piece.nodes);
-    let has_products = nodes.any(|node| node.mnemonic == Mnemonic::Multiply);
     let allocated: Option<Vec<(Allocated, Option<Call>)>> = all
         .pieces
         .iter()
@@ -75,7 +73,7 @@ pub(super) fn functions(source: &Source<'_>) -> Option<Functions> {
         bytes: writer.assembler.finish(&all.constants, source.is_wide),
         large,
         small,
-        has_products,
+        has_products: all.has_products,
     })
 }
 

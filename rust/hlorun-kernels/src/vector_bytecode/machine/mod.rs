@@ -39,7 +39,7 @@ pub(super) struct Source<'c> {
     pub(super) is_wide: bool,
     /// Vectors of a large block.
     pub(super) vectors: usize,
-    /// Whether products of floats go by way of doubles; not of wide elements.
+    /// Whether products of floats are computed in `f64`; not of wide elements.
     pub(super) by_double: bool,
 }
 
@@ -53,7 +53,7 @@ struct ExecutableCode {
     _memory: Allocation,
     large: Run,
     small: Run,
-    /// Whether products of floats take it long where they are subnormal.
+    /// Whether it has products of `f32`, on a CPU that is slow where they are subnormal.
     is_slow: bool,
 }
 
@@ -86,9 +86,9 @@ impl ExecutableCode {
 /// The machine code of a bytecode, once there is some.
 pub(super) struct MachineCode {
     code: OnceLock<Option<ExecutableCode>>,
-    /// The same where products go by way of doubles.
+    /// The same with products computed in `f64`.
     by_double: OnceLock<Option<ExecutableCode>>,
-    /// Whether the last run met subnormal numbers: the next one is likely to.
+    /// Whether the last call of [`MachineCode::run`] met subnormal numbers: the next one is likely to.
     meets_subnormals: AtomicBool,
     /// Whether a thread has begun to make it; the others go on interpreting.
     is_begun: AtomicBool,
@@ -117,7 +117,7 @@ impl MachineCode {
         }
     }
 
-    /// Makes the code, unless it is there, and that by way of doubles, which may need too many registers.
+    /// Makes the code, unless it is there, and that with products in `f64`, which may need too many registers.
     #[cfg(test)]
     pub(super) fn is_made(&self, source: &Source<'_>) -> bool {
         if !source.is_wide {
@@ -127,7 +127,7 @@ impl MachineCode {
         plain.is_some()
     }
 
-    /// Code whose products all go by way of doubles.
+    /// Code whose products are all computed in `f64`.
     #[cfg(test)]
     pub(super) fn all_by_double(source: &Source<'_>) -> MachineCode {
         let machine = MachineCode::after(0);
@@ -178,11 +178,19 @@ impl MachineCode {
         subnormal::were_met();
         let before = self.meets_subnormals.load(Ordering::Relaxed);
         let (mut left, mut is_careful, mut any) = (blocks, before, false);
+        // Where such numbers were met, others may follow those without: these pieces grow.
+        let mut plain = if before { AT_ONCE } else { blocks };
         while left > 0 {
             let by_double = is_careful.then(|| self.by_double(source)).flatten();
-            let count = by_double.map_or(left, |_| left.min(AT_ONCE));
+            let most = if by_double.is_some() { AT_ONCE } else { plain };
+            let count = most.min(left);
             run(by_double.unwrap_or(code), count);
             left -= count;
+            plain = if is_careful {
+                AT_ONCE
+            } else {
+                plain.saturating_mul(2)
+            };
             is_careful = subnormal::were_met();
             any |= is_careful;
         }
@@ -203,5 +211,5 @@ impl MachineCode {
     }
 }
 
-/// Blocks that go by way of doubles before it is asked again whether they need to.
+/// Blocks computed in `f64` between two looks at the flags.
 const AT_ONCE: usize = 4;

@@ -94,6 +94,8 @@ pub(super) struct Piece {
 pub(super) struct Pieces {
     pub(super) pieces: Vec<Piece>,
     pub(super) constants: Vec<u64>,
+    /// Whether the code multiplies floats.
+    pub(super) has_products: bool,
 }
 
 /// Puts the pieces together.
@@ -102,10 +104,11 @@ pub(super) struct Builder<'c> {
     /// Addresses of the bytecode's own, which come first.
     locals: u16,
     is_wide: bool,
-    /// Whether products go by way of doubles, and the halves of vectors as such that this piece has made.
+    /// Whether products are computed in `f64`.
     pub(super) by_double: bool,
+    /// Vectors that this piece has converted: low and high half.
     pub(super) doubles: HashMap<Value, [Value; 2]>,
-    all: Pieces,
+    pub(super) all: Pieces,
     pub(super) nodes: Vec<Node>,
     accumulator: Option<Value>,
     /// What is known of the bytecode's own memory in this piece.

@@ -572,21 +572,17 @@ body {
   s = (s32[], f32[100,100]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   x = f32[100,100] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  p = s32[] and(i, one)
-  j = s32[] add(i, one)
+  one = s32[] constant(1)  p = s32[] and(i, one)  j = s32[] add(i, one)
   c = f32[100,100] conditional(p, x, x), branch_computations={first, second}
   ROOT t = (s32[], f32[100,100]) tuple(j, c)
 }
 cond {
   s = (s32[], f32[100,100]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(4)
+  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(4)
   ROOT lt = pred[] compare(i, n), direction=LT
 }
 ENTRY e {
-  x = f32[100,100] parameter(0)
-  z = s32[] constant(0)
+  x = f32[100,100] parameter(0)  z = s32[] constant(0)
   t = (s32[], f32[100,100]) tuple(z, x)
   w = (s32[], f32[100,100]) while(t), condition=cond, body=body
   ROOT r = f32[100,100] get-tuple-element(w), index=1

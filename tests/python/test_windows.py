@@ -157,6 +157,15 @@ def test_pieces_of_rows() -> None:
     np.testing.assert_array_equal(hlorun.run(module, x), want)
 
 
+def test_short_rows_that_go_together() -> None:
+    """More of them than are computed at a time, with padding at both ends and steps that do not divide a row."""
+    module = sums("s32", "700,7", "700,4", "size=1x3 stride=1x2 pad=0_0x2_1")
+    x = np.arange(4900, dtype=np.int32).reshape(-1, 7)
+    padded = np.pad(x, ((0, 0), (2, 1)))
+    want = sum(padded[:, k : k + 8 : 2][:, :4] for k in range(3))
+    np.testing.assert_array_equal(hlorun.run(module, x), want)
+
+
 def running(kind: str, operation: str, n: int, identity: int) -> hlorun.HloModule:
     """A module whose windows of one line reach back to the start."""
     return hlorun.parse(f"""HloModule m

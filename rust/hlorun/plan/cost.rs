@@ -450,6 +450,9 @@ pub mod windowed {
     pub const MAX_BLOCK: i64 = 1 << 12;
     /// Elements of a row of outputs that are computed at a time, so that what they read stays in the cache.
     pub const PIECE: i64 = 1 << 14;
+    /// Elements of short rows that are computed at a time, and fewest such rows: each is copied out for it.
+    pub const TOGETHER: usize = 1 << 11;
+    pub const MIN_TOGETHER: usize = 8;
     /// Shortest window of an associative operation that goes by prefixes and suffixes.
     pub const LONG: i64 = 8;
     /// With fewer lines than this, each is folded by itself.

@@ -4,7 +4,8 @@
 //! operation, with a window along the densest dimension that has one; elements of denser ones, such
 //! as the features of an image, are blocks that stay together. Out: `true` when done here. Rows that
 //! one row of outputs needs are combined first, over their whole length; then that row is combined
-//! with itself, shifted. Promise: only the order of additions and products of `f32` and `f64`
+//! with itself, shifted. Short rows lie one after the other meanwhile, with their padding between them, and are combined with
+//! themselves as one. Promise: only the order of additions and products of `f32` and `f64`
 //! changes.
 
 use hlorun_kernels::Binary;
@@ -17,7 +18,7 @@ use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
-use crate::plan::cost::windowed::{GRAIN, LONGEST, MAX_BLOCK, PIECE};
+use crate::plan::cost::windowed::{GRAIN, LONGEST, MAX_BLOCK, MIN_TOGETHER, PIECE, TOGETHER};
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 
 /// Runs `op` if it has the form.
@@ -49,13 +50,10 @@ pub fn run(
     };
     let touched = rows.reach(rows.piece) + rows.piece;
     let per_piece = touched * (rows.positions + rows.along.size as usize) * rows.block;
+    // A task has rows that go together.
+    let grain = (GRAIN / per_piece.max(1)).max(rows.together);
     let count = output.count() / (rows.length * rows.block).max(1) * rows.pieces();
-    try_split(
-        environment,
-        count,
-        (GRAIN / per_piece.max(1)).max(1),
-        &|part| work.run(part),
-    )?;
+    try_split(environment, count, grain, &|part| work.run(part))?;
     Ok(true)
 }
 
@@ -78,8 +76,10 @@ struct Rows {
     /// Blocks of inputs and of outputs of a row.
     width: usize,
     length: usize,
-    /// Blocks of outputs that are computed at a time.
+    /// Blocks of outputs of a row that are computed at a time.
     piece: usize,
+    /// Rows that are computed at a time; 1 where a row has several pieces.
+    together: usize,
     /// Rows of inputs for a row of outputs.
     positions: usize,
 }
@@ -126,15 +126,22 @@ impl Rows {
                 steps: [from[d], to[d]],
             });
         }
-        (positions <= LONGEST).then_some(Rows {
+        let piece = (PIECE / block).clamp(1, length) as usize;
+        let mut rows = Rows {
             across,
             along,
             block: block as usize,
             width: width as usize,
             length: length as usize,
-            piece: (PIECE / block).clamp(1, length) as usize,
+            piece,
+            together: 1,
             positions: positions as usize,
-        })
+        };
+        let together = TOGETHER / (rows.pitch() * rows.block);
+        if piece == length as usize && together >= MIN_TOGETHER {
+            rows.together = together;
+        }
+        (positions <= LONGEST).then_some(rows)
     }
 }
 
@@ -150,6 +157,18 @@ impl Rows {
         (outputs - 1) * self.along.stride as usize + window as usize + 1
     }
 
+    /// Blocks from row to row of those that are computed at a time: what a row reads, up to one that is as far from a first
+    /// block as the next row's first output.
+    fn pitch(&self) -> usize {
+        let reach = self.reach(self.piece);
+        reach.next_multiple_of(self.along.stride as usize)
+    }
+
+    /// Blocks of outputs, with those between rows, of so many rows that are computed at a time.
+    fn outputs(&self, rows: usize, each: usize) -> usize {
+        (rows - 1) * (self.pitch() / self.along.stride as usize) + each
+    }
+
     /// Rows of every `stride`th block that a piece of outputs reads.
     fn phases(&self) -> usize {
         match self.along.stride as usize {
@@ -160,7 +179,8 @@ impl Rows {
 
     /// Blocks of such a row.
     fn each(&self) -> usize {
-        self.reach(self.piece).div_ceil(self.along.stride as usize)
+        let most = self.outputs(self.together, self.piece);
+        self.reach(most).div_ceil(self.along.stride as usize)
     }
 
     /// Where the row of inputs begins that row `at` of outputs sees at position `step` of the window.
@@ -216,29 +236,62 @@ impl Work<'_> {
     fn run(&self, part: std::ops::Range<usize>) -> Result<()> {
         let rows = self.rows;
         let size = rows.block * self.size;
-        // The inputs of a piece from the first that it reads on: as they lie, and every `stride`th.
-        let mut row = AlignedBytes::uninitialized(rows.reach(rows.piece) * size)?;
+        let together = rows.together.min(part.len()).max(1);
+        // The inputs of pieces from the first that they read on: as they lie, and every `stride`th.
+        let blocks = (together - 1) * rows.pitch() + rows.reach(rows.piece);
+        let mut row = AlignedBytes::uninitialized(blocks * size)?;
         let mut apart = AlignedBytes::uninitialized(rows.phases() * rows.each() * size)?;
+        // Outputs of rows that are computed together, and what is computed between these.
+        let beside = if together > 1 {
+            rows.outputs(together, rows.piece)
+        } else {
+            0
+        };
+        let mut beside = AlignedBytes::uninitialized(beside * size)?;
         let sizes: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.outputs).collect();
         let windows: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.window.size).collect();
         let positions: Vec<_> = (0..rows.positions).map(|n| place(n, &windows)).collect();
-        for n in part {
-            let at = place(n / rows.pieces(), &sizes);
-            let start = n % rows.pieces() * rows.piece;
-            let outputs = rows.piece.min(rows.length - start);
-            let mut to = (start * size) as isize;
-            for (&i, across) in at.iter().zip(&rows.across) {
-                to += i as isize * across.steps[1];
+        // SAFETY: the scratch was made for so many rows, and for the longest piece.
+        unsafe {
+            // Padding is at the same places of all rows that go together.
+            if rows.together > 1 {
+                self.fill(&self.identity, row.as_mut_ptr(), blocks);
             }
-            // SAFETY: the scratch was made for the longest piece.
-            unsafe {
-                self.across(&at, start, outputs, &positions, row.as_mut_ptr());
-                self.along(
-                    row.as_mut_ptr(),
-                    apart.as_mut_ptr(),
-                    outputs,
-                    self.to.at(to),
-                );
+            let pieces = rows.pieces();
+            let (pitch, next) = (rows.pitch(), rows.outputs(2, 0));
+            let (mut at, mut piece) = (place(part.start / pieces, &sizes), part.start % pieces);
+            for first in part.clone().step_by(together) {
+                let count = together.min(part.end - first);
+                let mut places: SmallVec<[(isize, usize); 8]> = SmallVec::new();
+                for k in 0..count {
+                    let start = piece * rows.piece;
+                    let outputs = rows.piece.min(rows.length - start);
+                    let steps = at.iter().zip(&rows.across);
+                    let to = steps.map(|(&i, across)| i as isize * across.steps[1]);
+                    places.push(((start * size) as isize + to.sum::<isize>(), outputs));
+                    let row = row.as_mut_ptr().add(k * pitch * size);
+                    self.across(&at, start, outputs, &positions, row);
+                    piece += 1;
+                    if piece == pieces {
+                        piece = 0;
+                        advance(&mut at, &sizes);
+                    }
+                }
+                let [.., (to, each)] = places[..] else {
+                    continue;
+                };
+                let outputs = rows.outputs(count, each);
+                let [row, apart] = [row.as_mut_ptr(), apart.as_mut_ptr()];
+                if count == 1 {
+                    self.along(row, apart, outputs, self.to.at(to));
+                    continue;
+                }
+                let beside = beside.as_mut_ptr();
+                self.along(row, apart, outputs, beside);
+                for (k, &(to, each)) in places.iter().enumerate() {
+                    let from = beside.add(k * next * size);
+                    hlorun_kernels::copy(from, self.to.at(to), each * size);
+                }
             }
         }
         Ok(())
@@ -248,7 +301,8 @@ impl Work<'_> {
     ///
     /// # Safety
     ///
-    /// `row` has room for the blocks that they read.
+    /// `row` has room for the blocks that they read, which are filled in but for those outside of the operand where rows go
+    /// together.
     unsafe fn across(
         &self,
         at: &[i64],
@@ -269,8 +323,10 @@ impl Work<'_> {
         let behind = inside.wrapping_add(count * size);
         // SAFETY: `before + count` is at most `reach`. The rows of inputs lie inside the operand.
         unsafe {
-            self.fill(&self.identity, row, before);
-            self.fill(&self.identity, behind, reach - before - count);
+            if rows.together == 1 {
+                self.fill(&self.identity, row, before);
+                self.fill(&self.identity, behind, reach - before - count);
+            }
             let mut is_first = true;
             for step in positions {
                 let Some(from) = rows.input(at, step) else {
@@ -344,4 +400,15 @@ fn place(mut n: usize, sizes: &[i64]) -> SmallVec<[i64; 5]> {
         n /= size as usize;
     }
     index
+}
+
+/// The next index in row-major order; after the last one the first.
+fn advance(index: &mut [i64], sizes: &[i64]) {
+    for (index, &size) in index.iter_mut().zip(sizes).rev() {
+        *index += 1;
+        if *index < size {
+            return;
+        }
+        *index = 0;
+    }
 }

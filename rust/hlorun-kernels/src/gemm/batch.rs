@@ -11,11 +11,11 @@ use crate::elementwise::{Fused, Portable, Tier};
 use crate::isa::Isa;
 use std::ops::Range;
 
-/// Columns of C computed at once; products of up to so many rows and columns run here in any layout.
+/// Columns of C computed at once; products of up to so many columns run here in any layout.
 const SIDE: usize = 8;
 /// Most steps of a sum.
 pub const DEPTH: usize = 16;
-/// Most multiplications of a product that is larger than `SIDE` or `DEPTH`.
+/// Most multiplications of a product that has more rows or columns than `SIDE`, or more steps than `DEPTH`.
 const FEW: usize = 1 << 9;
 /// Most steps of its sums.
 const LONG: usize = 64;
@@ -31,13 +31,15 @@ pub fn fits(g: &Gemm) -> bool {
         && matches!(g.dtype, DType::F32 | DType::F64)
         && g.alpha == (1.0, 0.0)
         && matches!(g.beta, 0.0 | 1.0);
-    let is_small = g.k <= DEPTH && g.m <= SIDE && g.n <= SIDE;
+    let is_few = g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
+    // B, or the A that takes its place, is in registers in any layout.
+    let (rows, columns) = if turns(g) { (g.n, g.m) } else { (g.m, g.n) };
+    let is_small = g.k <= DEPTH && columns <= SIDE && (rows <= SIDE || is_few);
     // Rows of B are read where they lie. A row times one column is faster in lanes.
     let lies_ready = match turns(g) {
         true => g.a.row_stride == 1,
         false => g.b.col_stride == 1 && g.n > 1,
     };
-    let is_few = g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
     is_plain && (is_small || is_few && lies_ready && g.k <= LONG)
 }
 

@@ -110,6 +110,17 @@ fn small_products_of_a_batch_are_summed_in_order() {
     ] {
         assert_eq!(check_layouts((37, m, n, k)), 8, "{m}x{n}x{k}");
     }
+    // Many rows of few columns, in any layout of A and B; where columns of C are computed as rows, these may be many.
+    for (m, n, k) in [
+        (9, 2, 2),
+        (20, 3, 3),
+        (11, 5, 7),
+        (64, 8, 1),
+        (2, 9, 2),
+        (3, 20, 3),
+    ] {
+        assert!(check_layouts((37, m, n, k)) >= 4, "{m}x{n}x{k}");
+    }
     // Many columns, where rows lie ready.
     for (m, n, k) in [
         (1, 12, 4),

@@ -9,10 +9,11 @@
 use std::arch::asm;
 use std::sync::LazyLock;
 
-use crate::Isa;
 use crate::elementwise::{Bin, Tier, float};
+use crate::ops::BinaryOp;
 use crate::table::Binary;
 use crate::with_scalar::Side;
+use crate::{DType, Isa};
 
 /// Whether products with a subnormal factor or result are slow here: Intel's CPUs compute them by microcode.
 pub(crate) fn are_slow() -> bool {
@@ -24,6 +25,11 @@ pub(crate) fn are_slow() -> bool {
         name.concat() == b"GenuineIntel"
     });
     *IS_INTEL
+}
+
+/// Whether the kernels of an operation are those here.
+pub(crate) fn has_kernels(op: BinaryOp, dtype: DType) -> bool {
+    (op, dtype) == (BinaryOp::Multiply, DType::F32) && are_slow()
 }
 
 /// Flags of MXCSR: denormal operand and underflow.
@@ -75,7 +81,7 @@ impl Bin<f32> for ByDouble {
 /// Elements of the first chunk, and most elements of chunks in `f64` and of others. Chunks of one kind become longer. One in
 /// `f64` takes about as long as one or two slow products.
 const FIRST: usize = 128;
-const CAREFUL: usize = 512;
+pub(crate) const CAREFUL: usize = 512;
 const PLAIN: usize = 2048;
 
 /// Runs over `n` elements in chunks: `run` is told where one begins, how many elements it has, and whether to compute in `f64`.

@@ -121,7 +121,7 @@ pub fn binary_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Binary> {
         return Some(kernel);
     }
     #[cfg(target_arch = "x86_64")]
-    if (op, dtype) == (BinaryOp::Multiply, DType::F32) && crate::subnormal::are_slow() {
+    if crate::subnormal::has_kernels(op, dtype) {
         return Some(crate::subnormal::products(isa));
     }
     with_tier!(isa, T => binary_tier::<T>(op, dtype))

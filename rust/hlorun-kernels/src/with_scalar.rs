@@ -110,7 +110,7 @@ fn compare_tier<T: Tier>(direction: CompareDirection, dtype: DType) -> Option<Bi
 /// The kernel of a binary operation with a scalar on one side: `f(array, scalar, out, n)`.
 pub fn binary_with_scalar(op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
     #[cfg(target_arch = "x86_64")]
-    if (op, dtype) == (BinaryOp::Multiply, DType::F32) && crate::subnormal::are_slow() {
+    if crate::subnormal::has_kernels(op, dtype) {
         return Some(crate::subnormal::scaled(Isa::active(), side));
     }
     crate::divide::by_scalar(Isa::active(), op, dtype, side).or_else(|| match side {

@@ -4,8 +4,8 @@
 //! operation, with a window along the densest dimension that has one; elements of denser ones, such
 //! as the features of an image, are blocks that stay together. Out: `true` when done here. Rows that
 //! one row of outputs needs are combined first, over their whole length; then that row is combined
-//! with itself, shifted. Short rows lie one after the other meanwhile, with their padding between them, and are combined with
-//! themselves as one. Promise: only the order of additions and products of `f32` and `f64`
+//! with itself, shifted. Short rows are laid one after the other, with padding between them, so that they are combined with
+//! themselves as one long row. Promise: only the order of additions and products of `f32` and `f64`
 //! changes.
 
 use hlorun_kernels::Binary;
@@ -157,14 +157,13 @@ impl Rows {
         (outputs - 1) * self.along.stride as usize + window as usize + 1
     }
 
-    /// Blocks from row to row of those that are computed at a time: what a row reads, up to one that is as far from a first
-    /// block as the next row's first output.
+    /// Blocks from one row to the next where rows go together: what a row reads, rounded up to whole strides.
     fn pitch(&self) -> usize {
         let reach = self.reach(self.piece);
         reach.next_multiple_of(self.along.stride as usize)
     }
 
-    /// Blocks of outputs, with those between rows, of so many rows that are computed at a time.
+    /// Blocks of outputs of so many rows that go together, of which the last has `each`. Those between rows mean nothing.
     fn outputs(&self, rows: usize, each: usize) -> usize {
         (rows - 1) * (self.pitch() / self.along.stride as usize) + each
     }
@@ -241,7 +240,7 @@ impl Work<'_> {
         let blocks = (together - 1) * rows.pitch() + rows.reach(rows.piece);
         let mut row = AlignedBytes::uninitialized(blocks * size)?;
         let mut apart = AlignedBytes::uninitialized(rows.phases() * rows.each() * size)?;
-        // Outputs of rows that are computed together, and what is computed between these.
+        // Outputs of rows that go together; each row is copied from here.
         let beside = if together > 1 {
             rows.outputs(together, rows.piece)
         } else {

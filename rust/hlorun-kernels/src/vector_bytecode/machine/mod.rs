@@ -24,7 +24,7 @@ use functions::functions;
 use region::{Allocation, Protection};
 
 use super::code::Micro;
-use super::{LARGE_COST, SMALL_COST};
+use super::{LARGE_COST, MAX_BLOCK, SMALL_COST};
 use crate::subnormal;
 use crate::table::Unary;
 
@@ -212,4 +212,4 @@ impl MachineCode {
 }
 
 /// Blocks computed in `f64` between two looks at the flags.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = subnormal::CAREFUL / MAX_BLOCK;

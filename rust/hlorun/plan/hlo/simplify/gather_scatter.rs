@@ -23,6 +23,7 @@ use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::loops::info::while_loops;
 use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::index_map::IndexMap;
 use crate::plan::ops::{gather, scatter};
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 use hlorun_kernels::BinaryOp;
@@ -96,11 +97,39 @@ fn are_few(count: i64, elements: i64, most: i64) -> bool {
     count == 1 || elements <= MAX_WINDOW && (1..=most).contains(&count)
 }
 
-/// Where window `window` starts along each dimension of the operand: components of the indices, or 0.
+/// Whether each window lies inside the operand along the dimensions of the batch, and nothing else moves it along these.
+fn are_in_range(map: &IndexMap, operand: &ArrayShape, indices: &ArrayShape) -> bool {
+    let sizes = batch_sizes(map, indices);
+    map.batching
+        .iter()
+        .all(|&(dim, batch)| sizes[batch] <= operand.dims[dim] && !map.components.contains(&dim))
+}
+
+/// Sizes of the dimensions of the indices that say which window.
+fn batch_sizes(map: &IndexMap, indices: &ArrayShape) -> Dims {
+    let dims = indices.dims.iter().enumerate();
+    let dims = dims.filter(|&(dim, _)| dim != map.index_vector_dim);
+    dims.map(|(_, &size)| size).collect()
+}
+
+/// Dimensions of the operand along which the batch moves windows, and where window `window` begins along each.
+fn places_in_batch<'m>(
+    map: &'m IndexMap,
+    indices: &ArrayShape,
+    window: i64,
+) -> impl Iterator<Item = (usize, i64)> + 'm {
+    let sizes = batch_sizes(map, indices);
+    map.batching.iter().map(move |&(dim, batch)| {
+        let inner: i64 = sizes[batch + 1..].iter().product();
+        (dim, window / inner % sizes[batch])
+    })
+}
+
+/// Where window `window` starts along each dimension of the operand: components of the indices, its place in the batch, or 0.
 fn starts(
     builder: &mut Builder<'_>,
     indices: InstructionId,
-    components: &[usize],
+    map: &IndexMap,
     rank: usize,
     window: i64,
 ) -> SmallVec<[InstructionId; 6]> {
@@ -109,8 +138,11 @@ fn starts(
     let vector = builder.reshape(indices, &[shape.dims.iter().product()]);
     let zero = scalar(builder, ty, 0);
     let mut starts: SmallVec<[InstructionId; 6]> = SmallVec::from_elem(zero, rank);
-    for (k, &dim) in components.iter().enumerate() {
-        let at = window * components.len() as i64 + k as i64;
+    for (dim, place) in places_in_batch(map, &shape, window) {
+        starts[dim] = scalar(builder, ty, place);
+    }
+    for (k, &dim) in map.components.iter().enumerate() {
+        let at = window * map.components.len() as i64 + k as i64;
         let part = builder.slice(vector, 0, at, at + 1);
         starts[dim] = builder.reshape(part, &[]);
     }
@@ -145,7 +177,7 @@ fn replace_gather(
     let count = window_count(&plan.map, &indices)?;
     if !are_few(count, elements, most)
         || !result.is_static()
-        || !plan.map.batching.is_empty()
+        || !are_in_range(&plan.map, &operand, &indices)
         || operand.rank() == 0
         || elements.checked_mul(count)? != result.element_count()?
         || plan.slice_sizes.contains(&0)
@@ -161,10 +193,10 @@ fn replace_gather(
         computation,
         like: id,
     };
-    let (components, rank) = (&plan.map.components, operand.rank());
+    let rank = operand.rank();
     let mut windows = Vec::new();
     for window in 0..count {
-        let starts = starts(&mut builder, operands[1], components, rank, window);
+        let starts = starts(&mut builder, operands[1], &plan.map, rank, window);
         let slice = dynamic_slice(&mut builder, operands[0], &starts, &plan.slice_sizes);
         windows.push(slice);
     }
@@ -227,9 +259,10 @@ fn replace_scatter(
         return None;
     };
     let operand_ids = [source, places, new];
-    let is_known = known::vectors(module, places, &plan.map).is_some();
-    if !(are_few(count, elements, most) || is_known && count <= MAX_WINDOWS)
-        || !plan.map.batching.is_empty()
+    let vectors = known::vectors(module, places, &plan.map);
+    let vectors = vectors.filter(|_| plan.map.batching.is_empty());
+    if !(are_few(count, elements, most) || vectors.is_some() && count <= MAX_WINDOWS)
+        || !are_in_range(&plan.map, &operand, &indices)
         || operand.rank() == 0
         || updates.element_count()? == 0
         || !plan.update_window_dims.is_sorted()
@@ -252,8 +285,8 @@ fn replace_scatter(
         like: id,
     };
     let all = Scatter {
-        components: &plan.map.components,
-        places: known::vectors(builder.module, operand_ids[1], &plan.map),
+        map: &plan.map,
+        places: vectors,
         window,
         ends,
         combine,
@@ -264,9 +297,9 @@ fn replace_scatter(
 
 /// A scatter that is written window by window.
 struct Scatter<'p> {
-    /// Operand dimensions that the index vectors move windows along.
-    components: &'p [usize],
-    /// The vectors, where they are constants.
+    /// How the index vectors place windows.
+    map: &'p IndexMap,
+    /// The vectors, where they are constants and there is no batch.
     places: Option<Vec<i64>>,
     /// Sizes of a window.
     window: Dims,
@@ -279,17 +312,16 @@ struct Scatter<'p> {
 impl Scatter<'_> {
     /// The place of a window, where it is known.
     fn place(&self, at: i64) -> Option<&[i64]> {
-        let from = at as usize * self.components.len();
-        self.places
-            .as_ref()?
-            .get(from..from + self.components.len())
+        let length = self.map.components.len();
+        let from = at as usize * length;
+        self.places.as_ref()?.get(from..from + length)
     }
 
     /// Whether it is known that some of a window is outside.
     fn is_outside(&self, at: i64) -> bool {
         let is_inside = |(&value, &dim): (&i64, &usize)| (0..self.ends[dim]).contains(&value);
         let place = self.place(at);
-        place.is_some_and(|place| !place.iter().zip(self.components).all(is_inside))
+        place.is_some_and(|place| !place.iter().zip(&self.map.components).all(is_inside))
     }
 
     /// Makes the scatter of operand, indices and updates a chain of updates.
@@ -336,18 +368,19 @@ impl Scatter<'_> {
         at: i64,
     ) -> (SmallVec<[InstructionId; 6]>, InstructionId) {
         let rank = self.window.len();
+        let components = &self.map.components;
         let Some(place) = self.place(at) else {
-            let starts = starts(builder, indices, self.components, rank, at);
+            let starts = starts(builder, indices, self.map, rank, at);
             let old = dynamic_slice(builder, written, &starts, &self.window);
-            let (all, dims) = ([old, new], self.components);
+            let (all, dims) = ([old, new], components);
             let part = combined(builder, self.combine, all, &starts, dims, &self.ends);
             return (starts, part);
         };
         let ty = builder.shape(indices).element_type;
-        let starts = known::starts(builder, (place, ty), self.components, rank);
+        let starts = known::starts(builder, (place, ty), components, rank);
         let part = self.combine.map(|opcode| {
             let mut corner = Dims::from_elem(0, rank);
-            for (&value, &dim) in place.iter().zip(self.components) {
+            for (&value, &dim) in place.iter().zip(components) {
                 corner[dim] = value;
             }
             let old = known::window(builder, written, &corner, &self.window);

@@ -78,19 +78,18 @@ pub fn replace_gather(
         like: id,
     };
     let elements = plan.slice_sizes.iter().product::<i64>();
-    let all = match even {
-        Some(even) => even.slice(&mut builder, source),
-        None => side_by_side(&mut builder, source, &plan, &few)?,
+    let (all, outer) = match even {
+        Some(even) => (even.slice(&mut builder, source), even.outer),
+        None => (side_by_side(&mut builder, source, &plan, &few)?, 0),
     };
-    // One window after the other so far; in the result other dimensions may come first.
-    let which = plan.batch_dims.iter().map(|&d| result.dims[d]);
-    let within = plan.offset_dims.iter().map(|&d| result.dims[d]);
-    let apart: Dims = which.chain(within).collect();
+    // One window after the other so far, inside of dimensions that none moves along; in the result others may come first.
+    let (before, within) = plan.offset_dims.split_at(outer);
+    let from = || before.iter().chain(&plan.batch_dims).chain(within);
+    let apart: Dims = from().map(|&d| result.dims[d]).collect();
     debug_assert_eq!(apart.iter().product::<i64>(), count * elements);
     let all = builder.reshape(all, &apart);
-    let from = plan.batch_dims.iter().chain(&plan.offset_dims);
     let mut order = vec![0; result.rank()];
-    for (at, &to) in from.enumerate() {
+    for (at, &to) in from().enumerate() {
         order[to] = at as i64;
     }
     let all = match order.is_sorted() {
@@ -129,6 +128,8 @@ struct Even {
     dim: usize,
     /// Start, limit and stride of the slice.
     slice: (i64, i64, i64),
+    /// Dimensions of a window before that one.
+    outer: usize,
 }
 
 impl Even {
@@ -155,10 +156,6 @@ fn evenly_spaced(
     let mut joined = Dims::from_slice(&dims[..first]);
     joined.push(dims[first..=last].iter().product());
     joined.extend_from_slice(&dims[last + 1..]);
-    // Windows side by side have to be the slowest dimension.
-    if joined[..first].iter().any(|&size| size != 1) {
-        return None;
-    }
     let mut all = places.map(|place| (first..=last).fold(0, |at, d| at * dims[d] + place[d]));
     let start = all.next()?;
     let mut end = all.next()?;
@@ -173,6 +170,7 @@ fn evenly_spaced(
         joined,
         dim: first,
         slice: (start, end + 1, step),
+        outer: plan.map.window.iter().filter(|&&dim| dim < first).count(),
     })
 }
 

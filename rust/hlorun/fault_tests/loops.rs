@@ -171,6 +171,27 @@ fn prepared_thunks() {
 }
 
 #[test]
+fn prepared_operations_at_places_that_indices_name() {
+    // A gather of so many windows is no scalar code.
+    let text = LOOP.replace(
+        "BODY",
+        "  h = f32[128] dynamic-slice(y, i), dynamic_slice_sizes={128}
+  e = f32[128] slice(x), slice={[0:128]}
+  c = s32[128] convert(e)
+  k = s32[128,1] reshape(c)
+  g = f32[128] gather(h, k), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}
+  w = f32[256] concatenate(g, g), dimensions={0}
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
+    );
+    differs(
+        Fault::HoldsOldInputs,
+        &text,
+        &options(Check::Plan),
+        &options(Check::Shadow),
+    );
+}
+
+#[test]
 fn order_of_a_fold() {
     // Columns are folded half onto half, and not row onto row.
     let text = LOOP.replace(

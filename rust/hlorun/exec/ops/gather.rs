@@ -77,6 +77,12 @@ impl PreparedGather {
         })
     }
 
+    /// Lets operand, indices and result be at other addresses.
+    pub fn move_to(&mut self, [operand, indices]: [*mut u8; 2], output: *mut u8) {
+        self.windows.read_at(indices);
+        (self.source, self.target) = (Shared::new(operand), Shared::new(output));
+    }
+
     /// Copies all windows.
     pub fn run(&self, environment: &OpEnvironment<'_>) {
         let PreparedGather { windows, nest, .. } = self;

@@ -210,6 +210,13 @@ impl Windows {
         matches!(self.starts.values, Values::InPlace { .. })
     }
 
+    /// Lets the indices be at another address, where none of them is kept.
+    pub fn read_at(&mut self, indices: *mut u8) {
+        if let Values::InPlace { pointer, .. } = &mut self.starts.values {
+            *pointer = Shared::new(indices);
+        }
+    }
+
     /// From one window to the next along the fastest batch dimension, in the array they are not placed in.
     pub fn plain_step(&self) -> isize {
         self.batches.inner.1[1]

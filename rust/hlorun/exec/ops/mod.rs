@@ -43,7 +43,7 @@ use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::OpKind;
 use smallvec::SmallVec;
 
-/// An operation over arrays that stay where they are, of which everything is done that its runs share.
+/// An operation of which everything is done that its runs share while its arrays keep their shapes.
 pub enum Prepared<'o> {
     /// A gather.
     Gather(gather::PreparedGather),
@@ -58,6 +58,32 @@ pub enum Prepared<'o> {
 }
 
 impl Prepared<'_> {
+    /// Whether its arrays may be at other addresses in the next run.
+    pub fn can_move(&self) -> bool {
+        !matches!(self, Prepared::Running(_) | Prepared::Sort(_))
+    }
+
+    /// Lets the arrays be at these addresses, where they can move.
+    pub fn move_to(&mut self, to: [&[*mut u8]; 2]) {
+        match (self, to) {
+            (Prepared::Gather(moves), [&[operand, indices], &[output]]) => {
+                moves.move_to([operand, indices], output);
+            }
+            (Prepared::Scatter(runs, ends), [&[operand, indices, update], &[output]]) => {
+                runs.move_to([indices, update], output);
+                [ends[0].pointer, ends[1].pointer] = [operand, output];
+            }
+            (Prepared::Other(_, arrays), to) => {
+                for (arrays, to) in arrays.iter_mut().zip(to) {
+                    for (array, &to) in arrays.iter_mut().zip(to) {
+                        array.pointer = to;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Writes all outputs.
     pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
         match self {

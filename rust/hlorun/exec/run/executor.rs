@@ -1,5 +1,6 @@
 //! Runs an executable: brings memory, then thunks in order.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -19,6 +20,7 @@ use crate::exec::{gemm, ops, reduce, row_tiling, spmd};
 use crate::float_mode::DefaultMode;
 use crate::module::InstructionId;
 use crate::plan::Executable;
+use crate::plan::faults::{self, Fault};
 use crate::plan::memory::assign::AllocationKind;
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::options::Check;
@@ -212,21 +214,36 @@ fn prepare<'t>(thunk: &'t Thunk, environment: &Environment<'_>) -> Option<Prepar
         ThunkKind::Loop(fused) if fused.small.is_none() => loops::prepare(fused, environment),
         ThunkKind::Reduce(reduction) => reduce::prepare(reduction, environment),
         ThunkKind::Gemm(product) => gemm::prepare(product, memory),
-        ThunkKind::Op(op) => {
-            let mut views = op.inputs.iter().chain(&op.outputs);
-            let stay = views.all(|view| view.dynamic.is_empty());
-            // A custom call may be the caller's.
-            if !stay || matches!(op.kind, OpKind::Custom(_)) {
-                return None;
-            }
-            let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
-            let prepared = ops::prepare(&op.kind, inputs, outputs);
-            Some(Box::new(move |environment| {
-                prepared.run(&environment.operation())
-            }))
-        }
+        // A custom call may be the caller's.
+        ThunkKind::Op(op) if matches!(op.kind, OpKind::Custom(_)) => None,
+        ThunkKind::Op(op) => prepare_operation(op, memory),
         _ => None,
     }
+}
+
+/// The same of an operation. Views at places that indices name move from run to run.
+fn prepare_operation<'t>(op: &'t OpThunk, memory: &Memory) -> Option<PreparedThunk<'t>> {
+    let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
+    let prepared = ops::prepare(&op.kind, inputs, outputs);
+    let mut views = op.inputs.iter().chain(&op.outputs);
+    let stay = views.all(|view| view.dynamic.is_empty());
+    if faults::holds(Fault::HoldsOldInputs, stay) {
+        return Some(Box::new(move |environment| {
+            prepared.run(&environment.operation())
+        }));
+    }
+    // A place that is read now may be another one, of no other shape, in the run.
+    prepared.can_move().then_some(())?;
+    let prepared = RefCell::new(prepared);
+    Some(Box::new(move |environment| {
+        let mut prepared = prepared.borrow_mut();
+        let [inputs, outputs] = [&op.inputs, &op.outputs].map(|views| {
+            let first = |view| environment.memory.first(view);
+            views.iter().map(first).collect::<SmallVec<[*mut u8; 4]>>()
+        });
+        prepared.move_to([&inputs, &outputs]);
+        prepared.run(&environment.operation())
+    }))
 }
 
 /// The arrays of views.

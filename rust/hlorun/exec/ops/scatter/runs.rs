@@ -77,6 +77,12 @@ impl PreparedScatter {
         self.windows.reads_indices_anew()
     }
 
+    /// Lets indices, updates and result be at other addresses.
+    pub(in super::super) fn move_to(&mut self, [indices, update]: [*mut u8; 2], output: *mut u8) {
+        self.windows.read_at(indices);
+        (self.source, self.target) = (Shared::new(update), Shared::new(output));
+    }
+
     /// Combines all windows with their updates.
     pub fn run(&self, environment: &OpEnvironment<'_>) {
         let (count, target, source) = (self.windows.count(), self.target, self.source);

@@ -181,7 +181,7 @@ fn prepared_operations_at_places_that_indices_name() {
   k = s32[128,1] reshape(c)
   g = f32[128] gather(h, k), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}
   w = f32[256] concatenate(g, g), dimensions={0}
-  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, w, y)",
     );
     differs(
         Fault::HoldsOldInputs,

@@ -78,7 +78,7 @@ impl PreparedScatter {
     }
 
     /// Lets indices, updates and result be at other addresses.
-    pub(in super::super) fn move_to(&mut self, [indices, update]: [*mut u8; 2], output: *mut u8) {
+    pub fn move_to(&mut self, [indices, update]: [*mut u8; 2], output: *mut u8) {
         self.windows.read_at(indices);
         (self.source, self.target) = (Shared::new(update), Shared::new(output));
     }

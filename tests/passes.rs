@@ -32,7 +32,8 @@ use hlorun_kernels::{BinaryOp, DType};
 const AFTER: &str = "// ----- after\n";
 
 /// Passes that add in another order; all others keep every bit.
-const REORDERS: [&str; 6] = [
+const REORDERS: [&str; 7] = [
+    "layout-assignment",
     "transpose-fold",
     "loop-hoist",
     "loop-accumulate",

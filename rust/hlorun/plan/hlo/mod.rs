@@ -6,6 +6,7 @@
 pub mod builder;
 pub(crate) mod emit;
 pub mod inline;
+pub mod layout_assignment;
 pub mod legalize;
 pub mod loops;
 pub mod pass;
@@ -120,6 +121,9 @@ const ORDER: &[Pass] = &[
         &["transpose-fold"],
         |module, _| Ok(simplify::dot_strength::run(module)),
     ),
+    optional(layout_assignment::NAME, &[], |module, _| {
+        layout_assignment::run(module)
+    }),
 ];
 
 /// How many rows of [`TABLE`] are optional.

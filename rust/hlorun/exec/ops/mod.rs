@@ -58,12 +58,7 @@ pub enum Prepared<'o> {
 }
 
 impl Prepared<'_> {
-    /// Whether its arrays may be at other addresses in the next run.
-    pub fn can_move(&self) -> bool {
-        !matches!(self, Prepared::Running(_) | Prepared::Sort(_))
-    }
-
-    /// Lets the arrays be at these addresses, where they can move.
+    /// Lets the arrays be at these addresses, where they [can move](can_move).
     pub fn move_to(&mut self, to: [&[*mut u8]; 2]) {
         match (self, to) {
             (Prepared::Gather(moves), [&[operand, indices], &[output]]) => {
@@ -80,7 +75,7 @@ impl Prepared<'_> {
                     }
                 }
             }
-            _ => {}
+            _ => debug_assert!(false, "other arrays than those it was prepared with"),
         }
     }
 
@@ -100,6 +95,11 @@ impl Prepared<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether what is prepared may have its arrays at other addresses in the next run.
+pub fn can_move(kind: &OpKind) -> bool {
+    !matches!(kind, OpKind::ReduceWindow(_) | OpKind::Sort(_))
 }
 
 /// Prepares `kind` on `inputs` and `outputs`.

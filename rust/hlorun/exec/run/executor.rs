@@ -223,17 +223,19 @@ fn prepare<'t>(thunk: &'t Thunk, environment: &Environment<'_>) -> Option<Prepar
 
 /// The same of an operation. Views at places that indices name move from run to run.
 fn prepare_operation<'t>(op: &'t OpThunk, memory: &Memory) -> Option<PreparedThunk<'t>> {
-    let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
-    let prepared = ops::prepare(&op.kind, inputs, outputs);
     let mut views = op.inputs.iter().chain(&op.outputs);
     let stay = views.all(|view| view.dynamic.is_empty());
+    if !stay && !ops::can_move(&op.kind) {
+        return None;
+    }
+    let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
+    let prepared = ops::prepare(&op.kind, inputs, outputs);
     if faults::holds(Fault::HoldsOldInputs, stay) {
         return Some(Box::new(move |environment| {
             prepared.run(&environment.operation())
         }));
     }
-    // A place that is read now may be another one, of no other shape, in the run.
-    prepared.can_move().then_some(())?;
+    // In a run a view may begin at another place; its shape and strides stay the same.
     let prepared = RefCell::new(prepared);
     Some(Box::new(move |environment| {
         let mut prepared = prepared.borrow_mut();

@@ -12,9 +12,9 @@ use super::split::{Split, elements};
 pub enum Edge {
     /// They are walked in one order where both or none have the layout; where both do, that gains so much.
     Same(i64),
-    /// Each may have the layout for itself; where one does, that gains so much.
+    /// Each may have the layout for itself. Only one of them can have it where there is something to gain.
     Free(i64),
-    /// Bringing elements from one order into the other costs so much, where one of both has the layout.
+    /// Where one of both has the layout, elements are brought from one order into the other, which costs so much.
     Turned(i64),
 }
 

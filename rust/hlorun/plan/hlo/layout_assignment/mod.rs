@@ -4,10 +4,10 @@
 //! Sums over the coordinates of points, parts of rows, and rows that are put together of parts are then computed on lanes of
 //! neighbouring rows, and no row is turned. What is computed element by element has the layout of what it is computed of, so
 //! values that hand their layout on to each other are a group, with the state of loops: all of it gets the other layout or
-//! none. Each operation says what that gains or costs at the group's edge ([`edges`]); it is done where the gains outweigh.
+//! none. Each operation says what that gains or costs ([`edges`]); a group gets the layout where the gains outweigh.
 //!
-//! Layouts mean nothing after the pass `bitcasts`, so that no choice here changes an element. Sums of floats are formed in
-//! the order of their walk, which is that of the layout.
+//! After the pass `bitcasts` a layout only says in which order elements lie, so that a choice here changes at most the order
+//! in which floats are added.
 
 mod edges;
 mod split;
@@ -34,46 +34,40 @@ pub fn run(module: &mut HloModule) -> Result<usize> {
     if groups.members.is_empty() {
         return Ok(0);
     }
-    let loops = loops(module);
+    let callers = Callers::new(module);
+    let loops: Vec<LoopInfo> = while_loops(module)
+        .into_iter()
+        .filter_map(|id| LoopInfo::of_any(module, &callers, id))
+        .collect();
     let trips = trips(module, &loops)?;
-    let elements = elements_of_tuples(module);
+    let reads = TupleReads::of(module);
     let times: FxHashMap<ComputationId, i64> = trips.iter().copied().collect();
     let leaves: Vec<_> = loops
         .iter()
-        .map(|info| groups.state(module, info, &elements))
+        .map(|info| groups.state(module, info, &reads))
         .collect();
     for (info, leaves) in loops.iter().zip(leaves) {
-        groups.join_state(module, info, &leaves, &times);
+        groups.join_state(module, info, &leaves, (&reads, &times));
     }
-    let is_start = |info: &LoopInfo| module.operand_ids(info.id).first().copied();
-    let results = |info: &LoopInfo| module.computation(info.body).root;
-    let states = loops
-        .iter()
-        .flat_map(|info| [is_start(info), results(info)]);
-    let states: FxHashSet<InstructionId> = states.flatten().collect();
+    let start = |info: &LoopInfo| module.operand_ids(info.id).first().copied();
+    let end = |info: &LoopInfo| module.computation(info.body).root;
+    let states = loops.iter().flat_map(|info| [start(info), end(info)]);
+    let states = states
+        .flatten()
+        .filter(|tuple| reads.whole.get(tuple) == Some(&1));
+    let states: FxHashSet<InstructionId> = states.collect();
     for &(computation, times) in &trips {
         groups.weigh(module, computation, times, &states);
     }
-    Ok(groups.apply(module, &loops, &elements))
+    Ok(groups.apply(module, &loops, &reads))
 }
 
-/// The loops whose state can be laid out.
-fn loops(module: &HloModule) -> Vec<LoopInfo> {
-    let callers = Callers::new(module);
-    let ids = while_loops(module).into_iter();
-    ids.filter_map(|id| {
-        LoopInfo::of(module, &callers, id).or_else(|| LoopInfo::of_any(module, &callers, id))
-    })
-    .collect()
-}
-
-/// How often each computation runs that runs in order, callers first.
+/// How often the entry runs, and each computation that is reached from it through loops and branches, callers first.
 fn trips(module: &HloModule, loops: &[LoopInfo]) -> Result<Vec<(ComputationId, i64)>> {
-    let known: FxHashMap<InstructionId, i64> = loops
+    let known = loops
         .iter()
-        .filter(|info| !info.trips.is_empty())
-        .map(|info| (info.id, info.trips.len() as i64))
-        .collect();
+        .filter_map(|info| Some((info.id, info.expected_trips(module)?)));
+    let known: FxHashMap<InstructionId, i64> = known.collect();
     let order = computation_post_order(module)
         .map_err(|_| HloError::execution("a computation calls itself"))?;
     let mut trips: FxHashMap<ComputationId, i64> = FxHashMap::default();
@@ -199,11 +193,11 @@ impl Groups {
         &mut self,
         module: &HloModule,
         info: &LoopInfo,
-        elements: &Elements,
+        reads: &TupleReads,
     ) -> Vec<(usize, InstructionId)> {
         let mut leaves = Vec::new();
         for k in 0..info.results.len() {
-            let reads = leaf(module, info, elements, k);
+            let reads = leaf(module, info, reads, k);
             let first = reads.first().copied();
             let Some(first) = first.filter(|&first| has_short_rows(module, first)) else {
                 continue;
@@ -224,11 +218,14 @@ impl Groups {
         module: &HloModule,
         info: &LoopInfo,
         leaves: &[(usize, InstructionId)],
-        times: &FxHashMap<ComputationId, i64>,
+        (reads, times): (&TupleReads, &FxHashMap<ComputationId, i64>),
     ) {
         let times = |computation| times.get(&computation).copied().unwrap_or(1);
         let (inside, outside) = (times(info.body), times(info.parent));
+        let whole = reads.whole.get(&info.id).copied().unwrap_or(0);
         for &(k, leaf) in leaves {
+            // Who reads the whole state reads each leaf.
+            self.turn(module, leaf, outside.saturating_mul(whole.into()));
             for (value, times) in [(info.results[k], inside), (info.initial[k], outside)] {
                 match self.is_member(value) {
                     true => self.join(leaf, value),
@@ -282,7 +279,7 @@ impl Groups {
     }
 
     /// Gives the groups that gain their layout; how many values changed.
-    fn apply(&mut self, module: &mut HloModule, loops: &[LoopInfo], elements: &Elements) -> usize {
+    fn apply(&mut self, module: &mut HloModule, loops: &[LoopInfo], reads: &TupleReads) -> usize {
         let members = std::mem::take(&mut self.members);
         let result = module
             .entry
@@ -297,24 +294,20 @@ impl Groups {
         }
         if changed > 0 {
             for info in loops {
-                self.apply_to_state(module, info, elements);
+                self.apply_to_state(module, info, reads);
             }
         }
         changed
     }
 
     /// Gives the tuples of a loop's state the layouts of their leaves.
-    fn apply_to_state(&mut self, module: &mut HloModule, info: &LoopInfo, elements: &Elements) {
-        let mut layouts = Vec::new();
-        for k in 0..info.results.len() {
-            if let Some(&first) = leaf(module, info, elements, k).first()
-                && self.is_member(first)
-                && self.gains(first)
-            {
-                layouts.push((k, module.instruction_data(first).shape));
-            }
-        }
-        if layouts.is_empty() {
+    fn apply_to_state(&mut self, module: &mut HloModule, info: &LoopInfo, reads: &TupleReads) {
+        let mut moved = |k: &usize| {
+            let first = leaf(module, info, reads, *k).first().copied();
+            first.is_some_and(|first| self.is_member(first) && self.gains(first))
+        };
+        let moved: Vec<usize> = (0..info.results.len()).filter(&mut moved).collect();
+        if moved.is_empty() {
             return;
         }
         let root = module.computation(info.body).root;
@@ -325,8 +318,8 @@ impl Groups {
             let Some(mut parts) = module.shapes().get(shape).as_tuple().map(<[_]>::to_vec) else {
                 continue;
             };
-            for &(k, layout) in &layouts {
-                parts[k] = layout;
+            for &k in &moved {
+                parts[k] = moved_outside(module, parts[k]);
             }
             module.instruction_data_mut(id).shape = module.shapes_mut().tuple(&parts);
         }
@@ -345,21 +338,34 @@ fn has_short_rows(module: &HloModule, id: InstructionId) -> bool {
     })
 }
 
-/// Reads of elements of tuples, by tuple and number.
-type Elements = FxHashMap<(InstructionId, usize), SmallVec<[InstructionId; 1]>>;
+/// Who reads tuples.
+#[derive(Default)]
+struct TupleReads {
+    /// Reads of elements, by tuple and number.
+    elements: FxHashMap<(InstructionId, usize), SmallVec<[InstructionId; 1]>>,
+    /// How often a tuple is read as a whole; being the result of a computation counts as once.
+    whole: FxHashMap<InstructionId, u32>,
+}
 
-fn elements_of_tuples(module: &HloModule) -> Elements {
-    let mut elements = Elements::default();
-    for computation in module.computation_ids() {
-        for &id in &module.computation(computation).instructions {
-            if let (Some(k), &[tuple]) =
-                (module.instruction(id).tuple_index(), module.operand_ids(id))
-            {
-                elements.entry((tuple, k)).or_default().push(id);
+impl TupleReads {
+    fn of(module: &HloModule) -> TupleReads {
+        let mut reads = TupleReads::default();
+        for computation in module.computation_ids() {
+            let data = module.computation(computation);
+            let mut whole: Vec<InstructionId> = data.root.into_iter().collect();
+            for &id in &data.instructions {
+                match (module.instruction(id).tuple_index(), module.operand_ids(id)) {
+                    (Some(k), &[tuple]) => reads.elements.entry((tuple, k)).or_default().push(id),
+                    (_, operands) => whole.extend_from_slice(operands),
+                }
+            }
+            whole.retain(|&id| matches!(module.instruction(id).shape(), Shape::Tuple(_)));
+            for tuple in whole {
+                *reads.whole.entry(tuple).or_default() += 1;
             }
         }
+        reads
     }
-    elements
 }
 
 /// The parameters of a loop's body and condition.
@@ -376,11 +382,11 @@ fn parameters(module: &HloModule, info: &LoopInfo) -> SmallVec<[InstructionId; 2
 fn leaf(
     module: &HloModule,
     info: &LoopInfo,
-    elements: &Elements,
+    reads: &TupleReads,
     k: usize,
 ) -> SmallVec<[InstructionId; 4]> {
     let tuples = parameters(module, info).into_iter().chain([info.id]);
-    let reads = tuples.filter_map(|tuple| elements.get(&(tuple, k)));
+    let reads = tuples.filter_map(|tuple| reads.elements.get(&(tuple, k)));
     reads.flatten().copied().collect()
 }
 

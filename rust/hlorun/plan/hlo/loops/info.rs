@@ -145,6 +145,11 @@ impl LoopInfo {
         count_limit(module, self).is_some_and(|count| count.start < count.limit)
     }
 
+    /// How many trips there are if all of them count as the first one does.
+    pub fn expected_trips(&self, module: &HloModule) -> Option<i64> {
+        count_steps(module, self).map(|steps| steps.count)
+    }
+
     /// Whether leaf `k` has its initial value in every trip.
     pub fn is_invariant(&self, k: usize) -> bool {
         self.elements[k].is_some_and(|e| self.results[k] == e)
@@ -539,9 +544,18 @@ fn count_limit(module: &HloModule, info: &LoopInfo) -> Option<Count> {
     Some(Count { leaf, start, limit })
 }
 
-/// The counter and its values: the condition is `counter < limit`, the counter starts at a constant
-/// and grows by a constant.
-fn count_trips(module: &HloModule, info: &LoopInfo) -> Option<(InstructionId, Vec<i64>)> {
+/// How a counter counts: the condition is `counter < limit`, and the counter starts at a constant and grows by `step` from its
+/// first value on.
+struct Steps {
+    counter: InstructionId,
+    /// Its value in the next trip.
+    next: InstructionId,
+    start: i64,
+    step: i64,
+    count: i64,
+}
+
+fn count_steps(module: &HloModule, info: &LoopInfo) -> Option<Steps> {
     let Count { leaf, start, limit } = count_limit(module, info)?;
     let counter = (*info.elements.get(leaf)?)?;
     let next = *info.results.get(leaf)?;
@@ -551,6 +565,24 @@ fn count_trips(module: &HloModule, info: &LoopInfo) -> Option<(InstructionId, Ve
         return None;
     }
     let count = limit.checked_sub(start)?.max(0).checked_add(step - 1)? / step;
+    Some(Steps {
+        counter,
+        next,
+        start,
+        step,
+        count,
+    })
+}
+
+/// The counter and its values, where it grows by the same constant in all trips.
+fn count_trips(module: &HloModule, info: &LoopInfo) -> Option<(InstructionId, Vec<i64>)> {
+    let Steps {
+        counter,
+        next,
+        start,
+        step,
+        count,
+    } = count_steps(module, info)?;
     if count > MAX_TRIPS {
         return None;
     }

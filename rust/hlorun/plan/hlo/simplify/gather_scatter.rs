@@ -1,12 +1,13 @@
 //! `gather-scatter-simplifier`: a `gather` or `scatter` of one window, as a slice at a place that is computed.
 //!
 //! Applies where the indices name exactly one window, and inside loops, whose code has slices but no
-//! gathers, where they name few small ones: then window after window. Few windows at constant places
-//! are slices everywhere, and many where they are evenly spaced ([`known`]). A gather clamps where it
-//! starts, as `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by
-//! another plain operation, is a `dynamic-update-slice`; where any of the window is outside it
-//! changes nothing, so that the elements that are there are written again. Index vectors of several
-//! coordinates may become linear indices ([`joined`]).
+//! gathers, where they name few small ones: then window after window. Along batching dimensions a window
+//! stands where its number says. Few windows at constant places are slices everywhere, and many where
+//! they are evenly spaced ([`known`]). A gather clamps where it starts, as `dynamic-slice` does. A scatter
+//! that writes its update, or adds it, or combines it by another plain operation, is a
+//! `dynamic-update-slice`; where any of the window is outside it changes nothing, so that the elements
+//! that are there are written again. Index vectors of several coordinates may become linear indices
+//! ([`joined`]).
 
 mod joined;
 mod known;

@@ -128,7 +128,7 @@ struct Even {
     dim: usize,
     /// Start, limit and stride of the slice.
     slice: (i64, i64, i64),
-    /// Dimensions of a window before that one.
+    /// How many dimensions of a window come before that one.
     outer: usize,
 }
 
@@ -139,7 +139,7 @@ impl Even {
     }
 }
 
-/// One slice, if all windows are of one element, or of whole rows but for one dimension, and evenly spaced.
+/// One slice, if windows are evenly spaced along dimensions in which each has one element, and whole along all others.
 fn evenly_spaced(
     plan: &GatherOp,
     operand: &ArrayShape,

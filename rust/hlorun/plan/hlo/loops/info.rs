@@ -576,20 +576,12 @@ fn count_steps(module: &HloModule, info: &LoopInfo) -> Option<Steps> {
 
 /// The counter and its values, where it grows by the same constant in all trips.
 fn count_trips(module: &HloModule, info: &LoopInfo) -> Option<(InstructionId, Vec<i64>)> {
-    let Steps {
-        counter,
-        next,
-        start,
-        step,
-        count,
-    } = count_steps(module, info)?;
-    if count > MAX_TRIPS {
-        return None;
-    }
-    let trips: Vec<i64> = (0..count).map(|t| start + t * step).collect();
-    let nexts = induction_variable::evaluate(module, next, counter, &trips)?;
-    let regular = nexts.iter().zip(&trips).all(|(n, t)| *n == t + step);
-    regular.then_some((counter, trips))
+    let steps = count_steps(module, info).filter(|steps| steps.count <= MAX_TRIPS)?;
+    let trips = (0..steps.count).map(|t| steps.start + t * steps.step);
+    let trips: Vec<i64> = trips.collect();
+    let nexts = induction_variable::evaluate(module, steps.next, steps.counter, &trips)?;
+    let regular = nexts.iter().zip(&trips).all(|(n, t)| *n == t + steps.step);
+    regular.then_some((steps.counter, trips))
 }
 
 /// The loops of all computations that can run.

@@ -177,10 +177,8 @@ fn windows(
     [source, target]: [&[isize]; 2],
 ) -> Result<Windows> {
     let moved = op.map.batch_steps(starts.batch.len(), source);
-    for &(operand_dim, batch_dim) in &op.map.batching {
-        if starts.batch[batch_dim] > operand.dims[operand_dim] {
-            return Err(HloError::execution("gather batching dimensions differ"));
-        }
+    if !op.map.batch_fits(&starts.batch, &operand.dims) {
+        return Err(HloError::execution("gather batching dimensions differ"));
     }
     let placed: SmallVec<[isize; 6]> = op.batch_dims.iter().map(|&d| target[d]).collect();
     let components = op.map.components.iter();

@@ -76,6 +76,13 @@ impl IndexMap {
         steps
     }
 
+    /// Whether the batch places each window inside an operand of the sizes `dims`; `batch` are the sizes of the batch part of
+    /// the indices.
+    pub fn batch_fits(&self, batch: &[i64], dims: &[i64]) -> bool {
+        let mut places = self.batching.iter();
+        places.all(|&(dim, from)| batch[from] <= dims[dim])
+    }
+
     /// Checks `numbers` against the operand and the indices.
     pub fn new(
         instruction: InstructionRef<'_>,

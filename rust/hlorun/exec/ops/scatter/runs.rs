@@ -186,8 +186,7 @@ fn windows(
     let batch = op.scatter_dims.iter().zip(&starts.batch);
     let fits = limits.iter().all(|&limit| limit >= 0)
         && batch.clone().all(|(&dim, &size)| update.dims[dim] == size);
-    let inside = |&(dim, batch): &(usize, usize)| starts.batch[batch] <= limits[dim] + 1;
-    if !fits || !op.map.batching.iter().all(inside) {
+    if !fits || !op.map.batch_fits(&starts.batch, &output.dims) {
         return Err(starts);
     }
     // A dimension that two components name goes where the last one says.

@@ -100,10 +100,9 @@ fn are_few(count: i64, elements: i64, most: i64) -> bool {
 
 /// Whether each window lies inside the operand along the dimensions of the batch, and nothing else moves it along these.
 fn are_in_range(map: &IndexMap, operand: &ArrayShape, indices: &ArrayShape) -> bool {
-    let sizes = batch_sizes(map, indices);
-    map.batching
-        .iter()
-        .all(|&(dim, batch)| sizes[batch] <= operand.dims[dim] && !map.components.contains(&dim))
+    let mut moved = map.batching.iter();
+    map.batch_fits(&batch_sizes(map, indices), &operand.dims)
+        && moved.all(|(dim, _)| !map.components.contains(dim))
 }
 
 /// Sizes of the dimensions of the indices that say which window.

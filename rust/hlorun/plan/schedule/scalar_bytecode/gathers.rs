@@ -86,9 +86,8 @@ fn batches(
     let of_indices: SmallVec<[usize; 6]> = (0..indices.dims.len())
         .filter(|&dim| dim != map.index_vector_dim)
         .collect();
-    let fits =
-        |&(dim, batch): &(usize, usize)| indices.dims[of_indices[batch]] <= operand.dims[dim];
-    if !map.batching.iter().all(fits) {
+    let sizes: SmallVec<[i64; 6]> = of_indices.iter().map(|&dim| indices.dims[dim]).collect();
+    if !map.batch_fits(&sizes, &operand.dims) {
         return None;
     }
     let moved = map.batch_steps(of_indices.len(), &operand.strides);

@@ -1,7 +1,7 @@
 //! Which arrays have short dimensions outside of long ones in memory, and when that pays.
 //!
-//! Promise: what is computed with the layouts that were chosen takes no longer than with those of the text, where loops have
-//! the trips that are known or [`USUAL_TRIPS`]. The unit of all gains and costs is about a tenth of a nanosecond.
+//! Promise: by these figures a layout that is chosen gains more than it costs, where loops have the trips that are known, or
+//! [`USUAL_TRIPS`]. Their unit is about a tenth of a nanosecond.
 
 /// Longest of the dimensions that go outside.
 pub const MAX_SHORT: i64 = 8;

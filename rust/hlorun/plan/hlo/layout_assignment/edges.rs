@@ -5,7 +5,7 @@ use crate::module::{HloModule, HloOpcode, InstructionId, InstructionRef, OpClass
 use crate::plan::cost::layouts::{CUT, OPERATED, REDUCED, REPEATED, SHORTENED, TURNED};
 use crate::types::Dims;
 
-use super::split::{Split, elements};
+use super::split::{Split, count, elements};
 
 /// How an operand and the result depend on each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,16 +41,16 @@ pub fn edge(module: &HloModule, id: InstructionId, k: usize) -> Edge {
     else {
         return Edge::Free(0);
     };
-    let count = from.element_count().unwrap_or(0);
-    if count <= 1 {
+    let all = count(&from.dims);
+    if all <= 1 {
         return Edge::Free(0);
     }
     let Some(to) = instruction.array_shape() else {
         return match instruction.opcode() {
             // Folds several arrays; each column is a lane.
             HloOpcode::Reduce => Edge::Free(0),
-            HloOpcode::Tuple => turned(count),
-            _ => operated(count),
+            HloOpcode::Tuple => turned(all),
+            _ => operated(all),
         };
     };
     let (from, to) = (&from.dims[..], &to.dims[..]);
@@ -63,17 +63,12 @@ pub fn edge(module: &HloModule, id: InstructionId, k: usize) -> Edge {
         (HloOpcode::Reduce, _) => reduced(from, to, instruction.dimensions()),
         (HloOpcode::Slice | HloOpcode::Pad | HloOpcode::Concatenate, _)
         | (_, OpClass::DynamicIndex) => cut(instruction, from, to),
-        _ => operated(count),
+        _ => operated(all),
     }
 }
 
 fn operated(elements: i64) -> Edge {
     Edge::Turned(elements.saturating_mul(OPERATED))
-}
-
-fn count(dims: &[i64]) -> i64 {
-    dims.iter()
-        .fold(1i64, |all, &size| all.saturating_mul(size))
 }
 
 /// Pieces of rows, or rows made of pieces: as many dimensions on both sides.

@@ -18,18 +18,14 @@ pub struct Split<'d> {
 impl<'d> Split<'d> {
     /// Those of an array of these sizes.
     pub fn of(dims: &'d [i64]) -> Split<'d> {
-        let all = |dims: &[i64]| {
-            dims.iter()
-                .fold(1i64, |all, &size| all.saturating_mul(size))
-        };
         let is_short = |at: usize| {
-            (1..=MAX_SHORT).contains(&dims[at]) && all(&dims[at..]) <= MAX_SHORT_ELEMENTS
+            (1..=MAX_SHORT).contains(&dims[at]) && count(&dims[at..]) <= MAX_SHORT_ELEMENTS
         };
         let first = (1..dims.len()).rev().take_while(|&at| is_short(at)).last();
         let (long, short) = dims.split_at(first.unwrap_or(dims.len()));
-        let is_run = |&at: &usize| all(&long[at..]) >= USUAL_RUN;
+        let is_run = |&at: &usize| count(&long[at..]) >= USUAL_RUN;
         let (outer, run) = long.split_at((0..long.len()).rev().find(is_run).unwrap_or(0));
-        let is_plane = all(run) >= MIN_RUN && all(&dims[outer.len()..]) <= MAX_PLANE;
+        let is_plane = count(run) >= MIN_RUN && count(&dims[outer.len()..]) <= MAX_PLANE;
         match short.is_empty() || !is_plane {
             true => Split {
                 outer: dims,
@@ -50,6 +46,12 @@ impl<'d> Split<'d> {
             extension: None,
         }
     }
+}
+
+/// Elements of these dimensions.
+pub fn count(dims: &[i64]) -> i64 {
+    let sizes = dims.iter();
+    sizes.fold(1i64, |all, &size| all.saturating_mul(size))
 }
 
 /// Elements of an array; 0 for other values.

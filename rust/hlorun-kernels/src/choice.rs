@@ -431,7 +431,7 @@ macro_rules! tier {
             ) -> Option<Kernels> {
                 Some(match (value, second) {
                     (DType::S8, DType::S32) => of::<i8, i32>(choice),
-                    (DType::U8, DType::S32) => of::<u8, i32>(choice),
+                    (DType::U8 | DType::Pred, DType::S32) => of::<u8, i32>(choice),
                     (DType::S16, DType::S32) => of::<i16, i32>(choice),
                     (DType::U16, DType::S32) => of::<u16, i32>(choice),
                     (DType::S32, DType::S32) => of::<i32, i32>(choice),
@@ -439,6 +439,12 @@ macro_rules! tier {
                     (DType::F16, DType::S32) => of::<F16, i32>(choice),
                     (DType::BF16, DType::S32) => of::<Bf16, i32>(choice),
                     (DType::F32, DType::S32) => of::<f32, i32>(choice),
+                    (DType::F64, DType::S32) => of::<f64, i32>(choice),
+                    (DType::U8 | DType::Pred, DType::S64) => of::<u8, i64>(choice),
+                    (DType::S32, DType::S64) => of::<i32, i64>(choice),
+                    (DType::F16, DType::S64) => of::<F16, i64>(choice),
+                    (DType::BF16, DType::S64) => of::<Bf16, i64>(choice),
+                    (DType::F32, DType::S64) => of::<f32, i64>(choice),
                     (DType::S64, DType::S64) => of::<i64, i64>(choice),
                     (DType::U64, DType::S64) => of::<u64, i64>(choice),
                     (DType::F64, DType::S64) => of::<f64, i64>(choice),

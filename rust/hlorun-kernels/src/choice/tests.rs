@@ -142,7 +142,19 @@ fn rows_are_chosen_as_their_pairs_are() {
     let halves = |i: usize| ((hash(i) % 0x7f00) as u16, i as i32);
     for dtype in [DType::BF16, DType::F16] {
         check_rows((dtype, DType::S32), halves, |x, k| (x.into(), k as u64));
+        let wide = |i: usize| (halves(i).0, i as i64);
+        check_rows((dtype, DType::S64), wide, |x, k| (x.into(), k as u64));
     }
+    let truths = |i: usize| ((hash(i) % 2) as u8, (hash(i) % 29) as i32);
+    let decided = check_rows((DType::Pred, DType::S32), truths, |x, k| {
+        (x.into(), k as u64)
+    });
+    assert_eq!(decided, cases);
+    let pair = |i: usize| (float(i), i as i64);
+    let decided = check_rows((DType::F32, DType::S64), pair, |x, k| {
+        (x.to_bits().into(), k as u64)
+    });
+    assert_eq!(decided, cases);
     // Zeros of one sign, of both, and NaN.
     let bits = |x: f64, k: i64| (x.to_bits(), k as u64);
     let zeros = |i: usize| (-0.0, i as i64);
@@ -179,6 +191,21 @@ fn pairs_are_chosen_as_the_choice_says() {
         (DType::F64, DType::S64),
         |i| (floats[i % 9], (i * 11 % 4) as i64),
         |x, k| (x.to_bits(), k as u64),
+    );
+    check(
+        (DType::F64, DType::S32),
+        |i| (floats[i % 9], (i * 11 % 4) as i32),
+        |x, k| (x.to_bits(), k as u64),
+    );
+    check(
+        (DType::S32, DType::S64),
+        |i| ((i % 5) as i32 - 2, (i * 11 % 4) as i64),
+        |x, k| (x as u64, k as u64),
+    );
+    check(
+        (DType::Pred, DType::S64),
+        |i| ((i % 2) as u8, (i * 11 % 4) as i64),
+        |x, k| (x.into(), k as u64),
     );
     check(
         (DType::F32, DType::F32),

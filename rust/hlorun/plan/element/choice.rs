@@ -51,7 +51,7 @@ pub fn of(reducer: &Program) -> Option<Choice> {
 fn relations(ty: PrimitiveType) -> Option<&'static [Relation]> {
     match ty {
         _ if ty.is_floating() => Some(&Relation::FLOATS),
-        _ if ty.is_integral() => Some(&Relation::INTEGERS),
+        _ if ty.is_integral() || ty == PrimitiveType::Pred => Some(&Relation::INTEGERS),
         _ => None,
     }
 }

@@ -413,13 +413,13 @@ fn is_selection(reduction: &ReduceThunk) -> bool {
 
 /// Whether it selects one of two pairs by a total order: NaN wins, and second elements are integers.
 pub fn has_total_order(reduction: &ReduceThunk) -> bool {
-    let is_integral = |k: usize| {
+    let has_no_nan = |k: usize| {
         let output = reduction.outputs.get(k);
-        output.is_some_and(|output| output.element_type.is_integral())
+        output.is_some_and(|output| !output.element_type.is_floating())
     };
-    let is_kept = |choice: Choice| choice.nan || is_integral(0);
+    let is_kept = |choice: Choice| choice.nan || has_no_nan(0);
     let choice = reduction.choice;
-    choice.is_some_and(|choice| is_kept(choice) && is_integral(1))
+    choice.is_some_and(|choice| is_kept(choice) && has_no_nan(1))
 }
 
 /// Whether kernels choose among the pairs of rows and of columns.

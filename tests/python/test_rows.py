@@ -283,6 +283,49 @@ ENTRY main {{
     np.testing.assert_array_equal(run(text, x, at, updates)[0], want)
 
 
+@pytest.mark.parametrize("dims", [(7, 20, 1), (3, 20, 5), (2, 20, 70), (3, 9000, 20)])
+@pytest.mark.parametrize("count", [3, 40, 6000])
+@pytest.mark.parametrize("is_outer", [True, False])
+@pytest.mark.parametrize("combine", ["add", "max", "put"])
+def test_windows_whose_elements_lie_apart(
+    dims: tuple[int, ...], count: int, is_outer: bool, combine: str
+) -> None:
+    """Windows of several rows or columns, the same ones often, some outside: gathered, and scattered in order."""
+    stream = Stream("apart", dims, count, is_outer, combine)
+    a, n, b = dims
+    x = stream.normal(dims)
+    at = stream.integers(-2, n + 2, count).astype(np.int32)
+    shape, window = ((count, a, b), "{1,2}") if is_outer else ((a, count, b), "{0,2}")
+    updates = stream.normal(shape)
+    arrays = ",".join(map(str, shape))
+    text = f"""HloModule apart
+{ADD}
+put {{
+  a.2 = f32[] parameter(0)
+  ROOT b.2 = f32[] parameter(1)
+}}
+ENTRY main {{
+  x = f32[{a},{n},{b}] parameter(0)
+  i = s32[{count}] parameter(1)
+  u = f32[{arrays}] parameter(2)
+  g = f32[{arrays}] gather(x, i), offset_dims={window}, collapsed_slice_dims={{1}}, start_index_map={{1}},
+    index_vector_dim=1, slice_sizes={{{a},1,{b}}}
+  s = f32[{a},{n},{b}] scatter(x, i, u), update_window_dims={window}, inserted_window_dims={{1}},
+    scatter_dims_to_operand_dims={{1}}, index_vector_dim=1, to_apply={combine}
+  ROOT r = (f32[{arrays}], f32[{a},{n},{b}]) tuple(g, s)
+}}
+"""
+    gathered, scattered = run(text, x, at, updates)
+    taken = x[:, at.clip(0, n - 1)]
+    np.testing.assert_array_equal(gathered, taken.transpose(1, 0, 2) if is_outer else taken)
+    want = x.copy()
+    for place, values in zip(at, updates if is_outer else updates.transpose(1, 0, 2), strict=True):
+        if 0 <= place < n:
+            here = want[:, place]
+            here[:] = {"add": here + values, "max": np.maximum(here, values), "put": values}[combine]
+    np.testing.assert_array_equal(scattered, want)
+
+
 @pytest.mark.parametrize("dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)])
 def test_sums_of_groups(dims: tuple[int, ...]) -> None:
     """Group normalization: kept and reduced dimensions alternate."""

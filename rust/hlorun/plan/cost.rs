@@ -6,6 +6,7 @@
 pub mod layouts;
 pub mod machine_code;
 pub mod scalar_bytecode;
+pub mod scatter;
 
 use super::options::MachineCode;
 use hlorun_kernels::vector_bytecode::Op;
@@ -373,6 +374,10 @@ pub mod loops {
     pub const MIN_STATE: i64 = 2048;
     /// The parts together are at most one in so many of these elements.
     pub const PARTS: i64 = 4;
+    /// The same of parts that are needed after an update of an array, which is copied as a whole otherwise.
+    pub const UPDATED_PARTS: i64 = 2;
+    /// Most instructions that are moved with such a part.
+    pub const MAX_MOVED: usize = 16;
 }
 
 /// Products whose right operand is packed beforehand.
@@ -539,26 +544,12 @@ pub mod narrow_convolution {
 pub mod gathers {
     /// Windows from which one element of each is copied before the next one of any.
     pub const FEW: usize = 16;
+    /// Bytes of a window up to which those of as many as are found at a time stay in the nearest cache.
+    pub const SPREAD: usize = 64;
     /// Bytes of a task at least.
     pub const GRAIN: usize = 128 << 10;
     /// What it costs to find a window, in bytes that could be copied in that time.
     pub const FINDING: usize = 24;
-}
-
-/// Scatters of windows whose elements lie side by side, shared among threads.
-pub mod scatter {
-    /// Elements of a window from which each is split among the threads.
-    pub const MIN_SPLIT: usize = 128;
-    /// Fewest elements of a window for which threads take windows by their places: shorter ones take longer to find than
-    /// to combine.
-    pub const MIN_WINDOW: usize = 64;
-    /// Most tasks: each finds all windows.
-    pub const MAX_TASKS: usize = 8;
-    /// Mean number of updates of an element from which most leave its maximum or minimum as it is. A branch on that is then
-    /// well predicted.
-    pub const MANY_UPDATES: usize = 64;
-    /// Logarithm of the bytes of a block of the operand; the windows that begin in it belong to one task.
-    pub const BLOCK_BITS: u32 = 10;
 }
 
 /// Gathers and scatters inside loops that become slices at computed places, window by window.

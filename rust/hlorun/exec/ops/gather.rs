@@ -1,13 +1,15 @@
 //! Runs `gather`: one strided copy per window, a plain copy where rows are dense.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
-use super::index_map::{Starts, Windows};
+use super::index_map::{BLOCK, Starts, Windows};
 use super::walk::{Nest, Shared, byte_strides, split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::gathers::{FEW, FINDING, GRAIN};
+use crate::plan::cost::gathers::{FEW, FINDING, GRAIN, SPREAD};
 use crate::plan::ops::gather::GatherOp;
 
 /// Runs `op`: operand and indices in, one array out.
@@ -43,6 +45,8 @@ pub struct PreparedGather {
     windows: Windows,
     /// The elements of a window: steps in the result and in the operand.
     nest: Nest<2>,
+    /// The same with rows of elements that lie side by side in both.
+    parts: Nest<2>,
     /// Bytes of an element.
     size: usize,
     source: Shared,
@@ -68,9 +72,11 @@ impl PreparedGather {
         if operand.count() == 0 {
             return Err(HloError::execution("gather from an empty operand"));
         }
+        let nest = Nest::by_memory(&window, [to.as_slice(), from.as_slice()]);
         Ok(PreparedGather {
             windows: windows(op, starts, operand, [&source_strides, &target_strides])?,
-            nest: Nest::by_memory(&window, [to.as_slice(), from.as_slice()]),
+            parts: nest.clone().side_by_side(size),
+            nest,
             size,
             source: Shared::new(operand.pointer),
             target: Shared::new(output.pointer),
@@ -85,27 +91,48 @@ impl PreparedGather {
 
     /// Copies all windows.
     pub fn run(&self, environment: &OpEnvironment<'_>) {
-        let PreparedGather { windows, nest, .. } = self;
+        let PreparedGather {
+            windows,
+            nest,
+            parts,
+            ..
+        } = self;
         let (size, source, target) = (self.size, self.source, self.target);
         let (element, count) = (size as isize, windows.count());
-        let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;
-        if dense && nest.rows() == 1 {
-            let bytes = nest.inner.0 * size;
+        let is_word = |bytes: usize| matches!(bytes, 1 | 2 | 4 | 8 | 16);
+        let (n, rows) = (parts.inner.0, parts.rows());
+        if rows == 1 {
+            let bytes = n * size;
+            let is_across = is_word(bytes) && windows.are_one_row();
             split(environment, count, GRAIN / (bytes + FINDING), &|range| {
                 // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
                 // offset dimensions cover it without overlap.
-                unsafe { runs(windows, range, bytes, source, target) };
+                unsafe {
+                    match is_across {
+                        true => across(windows, range, bytes, (parts, 0..1), source, target),
+                        false => runs(windows, range, bytes, source, target),
+                    }
+                }
             });
             return;
         }
-        // Elements of a window lie apart, and those of neighbouring windows side by side: row by row, then.
-        let side_by_side = windows.plain_step() == element && nest.rows() == 1;
-        if side_by_side && count >= FEW && matches!(size, 1 | 2 | 4 | 8) {
-            let (n, [to, from]) = nest.inner;
-            split(environment, n, GRAIN / (count * size), &|rows| {
-                // SAFETY: as above; tasks write rows of their own.
-                unsafe { across(windows, count, size, (rows, to, from), source, target) };
-            });
+        // Elements of a window lie apart: one of all windows is copied before the next one of any, where those of neighbouring
+        // windows are written side by side, or what is written meanwhile stays in the cache.
+        let are_neighbours = windows.plain_step() == element;
+        let is_across = count >= FEW && (are_neighbours || rows * size <= SPREAD);
+        if n == 1 && is_word(size) && is_across {
+            let across = |range, own| {
+                // SAFETY: as above; tasks write windows, or elements of them, of their own.
+                unsafe { across(windows, range, size, (parts, own), source, target) };
+            };
+            if are_neighbours {
+                split(environment, rows, GRAIN / (count * size), &|own| {
+                    across(0..count, own);
+                });
+            } else {
+                let grain = GRAIN / (rows * size + FINDING);
+                split(environment, count, grain, &|range| across(range, 0..rows));
+            }
             return;
         }
         let bytes = nest.rows() * nest.inner.0 * size;
@@ -132,7 +159,7 @@ impl PreparedGather {
 /// Windows lie inside both arrays, and those of the target are disjoint; `size` is that of an element.
 unsafe fn apart(
     windows: &Windows,
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     size: usize,
     (n, [step_to, step_from]): (usize, [isize; 2]),
     source: Shared,
@@ -195,7 +222,7 @@ fn windows(
 /// Windows lie inside both arrays, and those of the target are disjoint.
 unsafe fn runs(
     windows: &Windows,
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     bytes: usize,
     source: Shared,
     target: Shared,
@@ -236,40 +263,76 @@ unsafe fn runs(
     }
 }
 
-/// Copies the elements `rows` of all windows, which are `to` and `from` bytes apart.
+/// Copies the elements `own` of the windows `range`: each of all windows, some at a time, before the next one of any.
 ///
 /// # Safety
 ///
 /// Windows lie inside both arrays, and those of the target are disjoint; `size` is that of an element.
 unsafe fn across(
     windows: &Windows,
-    count: usize,
+    range: Range<usize>,
     size: usize,
-    (rows, to, from): (std::ops::Range<usize>, isize, isize),
+    (elements, own): (&Nest<2>, Range<usize>),
     source: Shared,
     target: Shared,
 ) {
-    /// Windows at a time.
-    const BLOCK: usize = 512;
-    let mut places = [[0isize; 2]; BLOCK];
-    for first in (0..count).step_by(BLOCK) {
-        let mut found = 0;
-        windows.for_each::<false>(first..count.min(first + BLOCK), |from, to| {
-            places[found] = [to, from];
-            found += 1;
+    if windows.are_one_row() {
+        let step = windows.plain_step();
+        by_size!(size, T => windows.for_each_block::<false>(range, |places, first, _| {
+            elements.for_rows(own.clone(), |[to, from]| {
+                // SAFETY: by the caller's promise.
+                unsafe { picked::<T>(source.at(from), places, target.at(first + to), step) };
+            });
+        }));
+        return;
+    }
+    let mut targets = SmallVec::<[isize; BLOCK]>::new();
+    let mut sources = SmallVec::<[isize; BLOCK]>::new();
+    for first in range.clone().step_by(BLOCK) {
+        targets.clear();
+        sources.clear();
+        let block = first..range.end.min(first + BLOCK);
+        windows.for_each::<false>(block, |from, to| {
+            targets.push(to);
+            sources.push(from);
         });
-        by_size!(size, T => {
-            for row in rows.clone() {
-                let row = row as isize;
-                for &[t, f] in &places[..found] {
-                    let (t, f) = (target.at(t + row * to), source.at(f + row * from));
-                    // SAFETY: by the caller's promise.
-                    unsafe {
-                        let value = f.cast::<T>().read_unaligned();
-                        t.cast::<T>().write_unaligned(value);
-                    }
-                }
-            }
-        })
+        by_size!(size, T => elements.for_rows(own.clone(), |[to, from]| {
+            let (to, from) = (target.at(to), source.at(from));
+            // SAFETY: by the caller's promise.
+            unsafe { moved::<T>([from, to], [&sources, &targets]) };
+        }));
+    }
+}
+
+/// Copies the elements at `places`, in bytes from `from` on, to such that begin at `to` and are `step` bytes apart.
+///
+/// # Safety
+///
+/// All of them lie in their arrays.
+#[inline(always)]
+unsafe fn picked<T: Copy>(from: *const u8, places: &[isize], mut to: *mut u8, step: isize) {
+    for &place in places {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let value = from.offset(place).cast::<T>().read_unaligned();
+            to.cast::<T>().write_unaligned(value);
+        }
+        to = to.wrapping_offset(step);
+    }
+}
+
+/// Copies elements from one array to another, with the bytes from `arrays` on to each of them.
+///
+/// # Safety
+///
+/// All of them lie in their arrays.
+#[inline(always)]
+unsafe fn moved<T: Copy>([from, to]: [*mut u8; 2], [sources, targets]: [&[isize]; 2]) {
+    for (&source, &target) in sources.iter().zip(targets) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let value = from.offset(source).cast::<T>().read_unaligned();
+            to.offset(target).cast::<T>().write_unaligned(value);
+        }
     }
 }

@@ -119,6 +119,18 @@ impl<const K: usize> Nest<K> {
         }
     }
 
+    /// The same with rows whose elements, of `size` bytes, lie side by side in all arrays: where those of the innermost rows do
+    /// not, every element is a row.
+    pub fn side_by_side(mut self, size: usize) -> Nest<K> {
+        let dense = [size as isize; K];
+        if self.inner.0 > 1 && self.inner.1 != dense {
+            self.outer.push(self.inner);
+            self.inner.0 = 1;
+        }
+        self.inner.1 = dense;
+        self
+    }
+
     /// Number of inner rows.
     pub fn rows(&self) -> usize {
         if self.is_empty {

@@ -1,17 +1,19 @@
-//! Windows whose elements lie side by side, combined by kernels.
+//! Windows combined by kernels: parts of them whose elements lie side by side, or single elements.
 //!
-//! Threads share them by the places they go to: each finds all windows, and combines those of its own part of the
-//! operand.
+//! Threads share windows of one part by the places they go to: each finds all windows, and combines those of its own part
+//! of the operand. Of other windows, each thread combines some parts of all.
 
 use std::ops::{BitAnd, BitOr, BitXor, Range};
 
 use smallvec::SmallVec;
 
 use super::super::index_map::{BLOCK, Starts, Windows};
-use super::super::walk::{Nest, Shared, byte_strides};
+use super::super::walk::{Nest, Shared, byte_strides, split};
 use crate::exec::array::{RawArray, strides_in_order};
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::scatter::{BLOCK_BITS, MANY_UPDATES, MAX_TASKS, MIN_SPLIT, MIN_WINDOW};
+use crate::plan::cost::scatter::{
+    BLOCK_BITS, CACHED, LINE, MANY_UPDATES, MAX_TASKS, MIN_SPLIT, MIN_WINDOW, UNSORTED,
+};
 use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
@@ -24,7 +26,9 @@ use hlorun_kernels::{BinaryOp, Extremes};
 pub struct PreparedScatter {
     windows: Windows,
     kernel: Kernel,
-    /// Elements of a window.
+    /// Parts of a window, in the operand and in the updates.
+    parts: Nest<2>,
+    /// Elements of a part.
     n: usize,
     /// See [`are_disjoint`].
     is_disjoint: bool,
@@ -35,7 +39,7 @@ pub struct PreparedScatter {
 }
 
 impl PreparedScatter {
-    /// `Err` gives the indices back where no kernel here does the scatter: elements of a window do not lie side by side, the
+    /// `Err` gives the indices back where no kernel here does the scatter: windows have more parts than there are windows, the
     /// combiner has no kernel, or it takes less time to split each window among threads.
     pub(super) fn new(
         op: &ScatterOp,
@@ -47,14 +51,17 @@ impl PreparedScatter {
             return Err(starts);
         };
         let (size, count) = (output.element_type.size_bytes(), starts.count());
-        let nest = window_nest(op, output, update, Nest::by_memory);
-        let (n, steps) = nest.inner;
         let is_disjoint = are_disjoint(op, output, update);
+        let parts = window_nest(op, output, update, Nest::by_memory).side_by_side(size);
+        let n = parts.inner.0;
         let splits_windows = is_disjoint && n >= MIN_SPLIT && n * count >= 2 * GRAIN;
-        if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
+        let is_copied = || update.count() > UNSORTED && side_by_side(op, output, update).is_some();
+        let are_worth = || is_disjoint && are_worth(&parts, count, output) && !is_copied();
+        if splits_windows || (parts.rows() != 1 && !are_worth()) {
             return Err(starts);
         }
-        let has_many = count / output.count().max(1) >= MANY_UPDATES;
+        let updates = count.saturating_mul(parts.rows());
+        let has_many = updates / output.count().max(1) >= MANY_UPDATES;
         let is_one_row = starts.batch.len() <= 1;
         let facts = [has_many, is_one_row, is_disjoint];
         let Some(kernel) = kernel(shortcut, output.element_type, n, facts) else {
@@ -64,9 +71,10 @@ impl PreparedScatter {
         Ok(PreparedScatter {
             windows: windows(op, starts, output, update)?,
             kernel,
+            worth: (n * updates / GRAIN).min(blocks),
+            parts,
             n,
             is_disjoint,
-            worth: (n * count / GRAIN).min(blocks),
             target: Shared::new(output.pointer),
             source: Shared::new(update.pointer),
         })
@@ -85,25 +93,55 @@ impl PreparedScatter {
 
     /// Combines all windows with their updates.
     pub fn run(&self, environment: &OpEnvironment<'_>) {
-        let (count, target, source) = (self.windows.count(), self.target, self.source);
+        let share = |own| Share {
+            windows: &self.windows,
+            parts: &self.parts,
+            own,
+            target: self.target,
+            source: self.source,
+        };
+        let (kernel, parts) = (self.kernel, self.parts.rows());
+        if parts > 1 {
+            split(
+                environment,
+                parts,
+                parts.div_ceil(self.worth.max(1)),
+                &|own| {
+                    // SAFETY: windows that do not lie inside the operand are left out. Windows are the same or share no element, so
+                    // that tasks share none.
+                    unsafe { kernel.run(&share(own), |_| true) };
+                },
+            );
+            return;
+        }
         let most = environment.threads.min(MAX_TASKS).min(self.worth);
         // The number of tasks is a power of two, as each window asks for its task.
         let bits = match self.is_disjoint && self.n >= MIN_WINDOW {
             true => most.max(1).ilog2(),
             false => 0,
         };
-        let kernel = self.kernel;
         if bits == 0 {
-            // SAFETY: windows that do not lie inside the operand are left out.
-            unsafe { kernel.run(&self.windows, count, |_| true, target, source) };
+            // SAFETY: as above.
+            unsafe { kernel.run(&share(0..parts), |_| true) };
             return;
         }
         (environment.parallel)(1 << bits, &|task| {
             let is_own = |to: isize| task_of(to, bits) == task;
             // SAFETY: as above; windows at different places share no element, and each place is one task's.
-            unsafe { kernel.run(&self.windows, count, is_own, target, source) };
+            unsafe { kernel.run(&share(0..parts), is_own) };
         });
     }
+}
+
+/// What a task combines: some parts of all windows.
+struct Share<'w> {
+    windows: &'w Windows,
+    /// Parts of a window, in the operand and in the updates.
+    parts: &'w Nest<2>,
+    /// Those of the task.
+    own: Range<usize>,
+    target: Shared,
+    source: Shared,
 }
 
 /// Which of `1 << bits` tasks combines the window at a place. Neighbouring blocks are scattered over the tasks, whatever
@@ -130,6 +168,19 @@ pub(super) fn window_nest(
     let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
     let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
     nest(&sizes, [to.as_slice(), from.as_slice()])
+}
+
+/// Whether it takes less time to combine a part of all windows before the next one of any, than window by window: there are
+/// more windows than parts, and parts lie in other lines of memory, or in the cache.
+fn are_worth(parts: &Nest<2>, count: usize, output: &RawArray) -> bool {
+    let bytes = output.count() * output.element_type.size_bytes();
+    let are_apart = || {
+        parts
+            .outer
+            .iter()
+            .all(|&(_, [to, _])| to.unsigned_abs() >= LINE)
+    };
+    parts.rows() <= count && (bytes <= CACHED || are_apart())
 }
 
 /// The order of the updates' dimensions, the slowest one first, in which those of a window lie side by side as its
@@ -284,10 +335,8 @@ fn has_bits(binary: BinaryOp, ty: P) -> bool {
 /// As for [`Kernel::run`].
 #[inline(always)]
 unsafe fn each<T: Copy>(
-    windows: &Windows,
-    all: Range<usize>,
+    share: &Share<'_>,
     is_own: impl Fn(isize) -> bool,
-    arrays: [Shared; 2],
     change: impl Fn(T, T) -> Option<T>,
 ) {
     let change_all = |[target, source]: [*mut u8; 2], [targets, sources]: [&[isize]; 2]| {
@@ -302,7 +351,7 @@ unsafe fn each<T: Copy>(
             }
         }
     };
-    rows(change_all, windows, all, is_own, arrays);
+    rows(change_all, share, is_own);
 }
 
 /// Combines windows of one element by an operation that [`has_bits`].
@@ -310,21 +359,11 @@ unsafe fn each<T: Copy>(
 /// # Safety
 ///
 /// As for [`Kernel::run`].
-unsafe fn bits(
-    (binary, ty): (BinaryOp, P),
-    windows: &Windows,
-    all: Range<usize>,
-    is_own: impl Fn(isize) -> bool,
-    arrays: [Shared; 2],
-) {
+unsafe fn bits((binary, ty): (BinaryOp, P), share: &Share<'_>, is_own: impl Fn(isize) -> bool) {
     macro_rules! elements {
         ($t:ty, $f:expr) => {
             // SAFETY: the caller's promise.
-            unsafe {
-                each(windows, all, is_own, arrays, |old: $t, new: $t| {
-                    Some($f(old, new))
-                })
-            }
+            unsafe { each(share, is_own, |old: $t, new: $t| Some($f(old, new))) }
         };
     }
     match (ty, binary) {
@@ -339,30 +378,18 @@ unsafe fn bits(
 }
 
 impl Kernel {
-    /// Combines those of `count` windows whose places are `is_own`.
+    /// Combines the parts of `share` of those windows whose places are `is_own`.
     ///
     /// # Safety
     ///
-    /// Windows that are not left out lie inside the array at `target`, and their updates inside that at `source`; nobody
-    /// else uses the elements of the windows that are `is_own`.
-    unsafe fn run(
-        self,
-        windows: &Windows,
-        count: usize,
-        is_own: impl Fn(isize) -> bool,
-        target: Shared,
-        source: Shared,
-    ) {
-        let all = 0..count;
+    /// Windows that are not left out lie inside the array at the target, and their updates inside that at the source;
+    /// nobody else uses the elements of these parts of the windows that are `is_own`.
+    unsafe fn run(self, share: &Share<'_>, is_own: impl Fn(isize) -> bool) {
         macro_rules! elements {
             ($t:ty, $f:expr) => {{
                 let change = $f;
                 // SAFETY: the caller's promise.
-                unsafe {
-                    each(windows, all, is_own, [target, source], |old: $t, new| {
-                        Some(change(old, new))
-                    })
-                }
+                unsafe { each(share, is_own, |old: $t, new| Some(change(old, new))) }
             }};
         }
         macro_rules! extremes {
@@ -373,13 +400,9 @@ impl Kernel {
                 }
                 // SAFETY: as above.
                 unsafe {
-                    each(
-                        windows,
-                        all,
-                        is_own,
-                        [target, source],
-                        |old: $t, new: $t| (!stays(old, new)).then(|| $f(old, new)),
-                    )
+                    each(share, is_own, |old: $t, new: $t| {
+                        (!stays(old, new)).then(|| $f(old, new))
+                    })
                 }
             }};
         }
@@ -389,11 +412,15 @@ impl Kernel {
             Kernel::Copy(2) => elements!(u16, |_, new| new),
             Kernel::Copy(4) => elements!(u32, |_, new| new),
             Kernel::Copy(8) => elements!(u64, |_, new| new),
-            Kernel::Copy(bytes) => windows.for_each::<true>(all, |to, from| {
-                if is_own(to) {
-                    // SAFETY: as above.
-                    unsafe { hlorun_kernels::copy(source.at(from), target.at(to), bytes) };
-                }
+            Kernel::Copy(bytes) => share.parts.for_rows(share.own.clone(), |[t, f]| {
+                let all = 0..share.windows.count();
+                share.windows.for_each::<true>(all, |to, from| {
+                    if is_own(to) {
+                        let (from, to) = (share.source.at(from + f), share.target.at(to + t));
+                        // SAFETY: as above.
+                        unsafe { hlorun_kernels::copy(from, to, bytes) };
+                    }
+                });
             }),
             Kernel::Add(P::F32) => elements!(f32, |a: f32, b| a + b),
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
@@ -417,28 +444,39 @@ impl Kernel {
             },
             Kernel::Bits(binary, ty) => {
                 // SAFETY: as above.
-                unsafe { bits((binary, ty), windows, all, is_own, [target, source]) }
+                unsafe { bits((binary, ty), share, is_own) }
             }
             Kernel::Rows(kernel, n, is_disjoint) => {
                 let combine = |[to, from]: [*mut u8; 2], places: [&[isize]; 2]| {
                     // SAFETY: the caller's promise; places are those of windows and their updates.
                     unsafe { kernel.run(to, from, places, n, is_disjoint) }
                 };
-                rows(combine, windows, all, is_own, [target, source]);
+                rows(combine, share, is_own);
             }
         }
     }
 }
 
-/// Calls `combine(arrays, places)` with the byte offsets of windows that are `is_own`, some at a time and in order, from the
-/// first of two arrays, and those of their updates from the second one.
+/// Calls `combine(arrays, places)` for each part of `share` with the byte offsets of windows that are `is_own`, some at a
+/// time and in order, from the first of two arrays, and those of their updates from the second one.
 fn rows(
     combine: impl Fn([*mut u8; 2], [&[isize]; 2]),
-    windows: &Windows,
-    all: Range<usize>,
+    share: &Share<'_>,
     is_own: impl Fn(isize) -> bool,
-    [target, source]: [Shared; 2],
 ) {
+    let &Share {
+        windows,
+        target,
+        source,
+        ..
+    } = share;
+    let all = 0..windows.count();
+    let combine = |[target, source]: [*mut u8; 2], places: [&[isize]; 2]| {
+        share.parts.for_rows(share.own.clone(), |[to, from]| {
+            let part = [target.wrapping_offset(to), source.wrapping_offset(from)];
+            combine(part, places);
+        });
+    };
     let at_once = all.len().min(BLOCK);
     let mut targets = SmallVec::<[isize; BLOCK]>::new();
     let mut sources = SmallVec::<[isize; BLOCK]>::new();

@@ -44,7 +44,7 @@ const REORDERS: [&str; 7] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 20] = [
+const ON_THUNKS: [(&str, &[&str]); 22] = [
     ("assignment", &["fusion"]),
     ("column-folds", &["fusion", "vector-bytecode"]),
     ("fusion", &[]),
@@ -64,6 +64,11 @@ const ON_THUNKS: [(&str, &[&str]); 20] = [
     ("state-parts", &["fusion"]),
     ("transposed-inputs", &["fusion"]),
     ("update-in-place", &["fusion"]),
+    ("update-order", &["fusion", "update-in-place"]),
+    (
+        "updated-parts",
+        &["fusion", "update-in-place", "update-order"],
+    ),
     ("vector-bytecode", &["fusion"]),
 ];
 

@@ -11,7 +11,7 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 20] = [
+const STEPS: [&str; 22] = [
     "fusion",
     lower::joined_inputs::NAME,
     lower::packed_operand::NAME,
@@ -20,6 +20,8 @@ const STEPS: [&str; 20] = [
     lower::reduced_outward::NAME,
     lower::result_order::NAME,
     lower::transposed_inputs::NAME,
+    lower::update_order::NAME,
+    lower::updated_parts::NAME,
     lower::updates::NAME,
     choice::NAME,
     vector_bytecode::NAME,

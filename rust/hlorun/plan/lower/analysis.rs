@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use smallvec::SmallVec;
 
+use super::update_order;
 use super::views::Order;
 use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
@@ -80,6 +81,8 @@ pub struct Walks<'w> {
     pub reductions: &'w FxHashMap<InstructionId, Order>,
     /// Whether loops may read the operands of concatenations.
     pub joins: bool,
+    /// Whether updates of an array come after what reads it.
+    pub updates_last: bool,
 }
 
 /// Analyses `computation`.
@@ -90,19 +93,14 @@ pub fn analyse(
     walks: &Walks<'_>,
 ) -> Analysis {
     let data = module.computation(computation);
-    let instructions = data.instructions.clone();
+    let instructions = match walks.updates_last {
+        true => update_order::ordered(module, &data.instructions),
+        false => data.instructions.clone(),
+    };
     let count = instructions.len();
     let positions = instructions.iter().enumerate();
     let position: FxHashMap<InstructionId, u32> =
         positions.map(|(at, &id)| (id, at as u32)).collect();
-    let mut users: Vec<SmallVec<[(u32, u32); 4]>> = vec![SmallVec::new(); count];
-    for (at, &id) in instructions.iter().enumerate() {
-        for (k, operand) in module.operand_ids(id).iter().enumerate() {
-            if let Some(&from) = position.get(operand) {
-                users[from as usize].push((at as u32, k as u32));
-            }
-        }
-    }
     let mut analysis = Analysis {
         roles: instructions
             .iter()
@@ -115,6 +113,7 @@ pub fn analyse(
         instructions,
         position,
     };
+    let users = analysis.users(module);
     if fuse {
         analysis.find_sums_of_products(module, &users, data.root);
     }
@@ -183,6 +182,19 @@ fn walked(instruction: InstructionRef<'_>, role: Role, is_result: bool) -> Order
 }
 
 impl Analysis {
+    /// The readers of each instruction, and the number of the operand.
+    pub(super) fn users(&self, module: &HloModule) -> Vec<SmallVec<[(u32, u32); 4]>> {
+        let mut users = vec![SmallVec::new(); self.instructions.len()];
+        for (at, &id) in self.instructions.iter().enumerate() {
+            for (k, operand) in module.operand_ids(id).iter().enumerate() {
+                if let Some(&from) = self.position.get(operand) {
+                    users[from as usize].push((at as u32, k as u32));
+                }
+            }
+        }
+        users
+    }
+
     /// Gives each of the operands `which` of the instruction at `at` a cluster of its own, which stores it.
     fn own_sites(&mut self, at: usize, which: std::ops::Range<u32>, sizes: &mut Vec<u32>) {
         for k in which {

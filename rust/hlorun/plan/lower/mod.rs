@@ -22,6 +22,8 @@ mod structure;
 mod threefry;
 mod transfer;
 pub mod transposed_inputs;
+pub mod update_order;
+pub mod updated_parts;
 pub mod updates;
 pub mod views;
 
@@ -169,13 +171,16 @@ impl<'m> Lowering<'m> {
             row_major: &results,
             reductions: &reductions,
             joins: self.joins_inputs(),
+            updates_last: !self.options.is_off(update_order::NAME),
         };
         let analysis = analysis::analyse(module, computation, self.options.fuse, &walks);
+        let mut copied =
+            self.updated_parts(&analysis, module.computation(computation).root, is_body);
+        if is_body {
+            copied.extend(self.parts_of_state(computation, &analysis));
+        }
         let mut scope = Scope {
-            copied: match is_body {
-                true => self.parts_of_state(computation, &analysis),
-                false => FxHashSet::default(),
-            },
+            copied,
             analysis: &analysis,
             values: FxHashMap::default(),
             thunks: Vec::new(),

@@ -10,6 +10,7 @@ use rustc_hash::FxHashSet;
 
 use super::Lowering;
 use super::analysis::{Analysis, Role};
+use super::update_order::former;
 use crate::module::{ComputationId, HloOpcode, InstructionId, InstructionRef};
 use crate::plan::cost::loops::{MIN_STATE, PARTS};
 
@@ -62,7 +63,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The slice of element `at` of the state that `operand` is, reshaped or broadcast.
+/// The slice of element `at` of the state, perhaps after updates of it, that `operand` is, reshaped or broadcast.
 fn part(analysis: &Analysis, operand: InstructionRef<'_>, at: usize) -> Option<InstructionId> {
     let mut part = operand;
     loop {
@@ -72,12 +73,13 @@ fn part(analysis: &Analysis, operand: InstructionRef<'_>, at: usize) -> Option<I
         }
         let source = part.operand(0)?;
         let is_slice = matches!(part.opcode(), HloOpcode::Slice | HloOpcode::DynamicSlice);
-        let is_state = source.tuple_index() == Some(at)
-            && source
-                .operand(0)
-                .is_some_and(|whole| whole.opcode() == HloOpcode::Parameter);
         if is_slice {
-            return is_state.then_some(part.id);
+            let is_state = |source: InstructionRef<'_>| {
+                let whole = source.operand(0);
+                source.tuple_index() == Some(at)
+                    && whole.is_some_and(|whole| whole.opcode() == HloOpcode::Parameter)
+            };
+            return former(source).any(is_state).then_some(part.id);
         }
         part = source;
     }

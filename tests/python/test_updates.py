@@ -1,0 +1,165 @@
+"""Updates of arrays of which parts are needed afterwards, in loops and outside, with and without their passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlorun
+from streams import Stream
+
+Array = np.ndarray[Any, Any]
+PASSES = ("update-order", "updated-parts")
+
+
+def loop(array: str, body: str, result: str) -> str:
+    """A loop of 40 trips over `x`, with two places `p` and `q` in each."""
+    state = f"(s32[], {array}, s32[40,2])"
+    return f"""HloModule updates
+sum {{
+  a.2 = f32[] parameter(0)
+  b.2 = f32[] parameter(1)
+  ROOT c.2 = f32[] add(a.2, b.2)
+}}
+goes_on {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(40)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = {array} get-tuple-element(s), index=1
+  places = s32[40,2] get-tuple-element(s), index=2
+  p.1 = s32[1,1] dynamic-slice(places, i, zero), dynamic_slice_sizes={{1,1}}
+  p = s32[] reshape(p.1)
+  q.1 = s32[1,1] dynamic-slice(places, i, one), dynamic_slice_sizes={{1,1}}
+  q = s32[] reshape(q.1)
+{body}
+  ROOT r = {state} tuple(next, {result}, places)
+}}
+ENTRY e {{
+  x = {array} parameter(0)
+  places = s32[40,2] parameter(1)
+  zero = s32[] constant(0)
+  s = {state} tuple(zero, x, places)
+  w = {state} while(s), condition=goes_on, body=step
+  ROOT y = {array} get-tuple-element(w), index=1
+}}
+"""
+
+
+def check(text: str, want: Array, *arguments: Array) -> None:
+    module = hlorun.parse(text)
+    for disable in ((), PASSES[:1], PASSES[1:], PASSES, ("machine-code",)):
+        got = hlorun.compile(module, disable=list(disable), check=True)(*arguments)
+        np.testing.assert_array_equal(got, want, err_msg=str(disable))
+
+
+def places(length: int, *facts: object) -> Array:
+    """Pairs of places, some of them the same twice."""
+    pairs = Stream("places", length, *facts).integers(0, length, (40, 2)).astype(np.int32)
+    pairs[::7, 1] = pairs[::7, 0]
+    return pairs
+
+
+@pytest.mark.parametrize("length", [3, 50, 5000])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_swaps(length: int, is_late: bool) -> None:
+    """A slice that the module reads before or after the first update."""
+    x = Stream("swaps", length).normal(length)
+    slice_of_q = "  b = f32[1] dynamic-slice(x, q), dynamic_slice_sizes={1}\n"
+    body = f"""  a = f32[1] dynamic-slice(x, p), dynamic_slice_sizes={{1}}
+{"" if is_late else slice_of_q}  y = f32[{length}] dynamic-update-slice(x, a, q)
+{slice_of_q if is_late else ""}  z = f32[{length}] dynamic-update-slice(y, b, p)"""
+    at = places(length)
+    want = x.copy()
+    for p, q in at:
+        want[[q, p]] = want[[p, q]]
+    check(loop(f"f32[{length}]", body, "z"), want, x, at)
+
+
+@pytest.mark.parametrize("dims", [(40, 30), (3, 8), (200, 4)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_and_columns_of_which_two_change(dims: tuple[int, int], axis: int) -> None:
+    x = Stream("columns", dims, axis).normal(dims)
+    n, m = dims
+    part = f"f32[1,{m}]" if axis == 0 else f"f32[{n},1]"
+    sizes = part[3:].strip("[]")
+    first, second = ("p, zero", "q, zero") if axis == 0 else ("zero, p", "zero, q")
+    body = f"""  c = {part} dynamic-slice(x, {first}), dynamic_slice_sizes={{{sizes}}}
+  d = {part} dynamic-slice(x, {second}), dynamic_slice_sizes={{{sizes}}}
+  half = f32[] constant(0.5)
+  halves = {part} broadcast(half), dimensions={{}}
+  c.1 = {part} multiply(c, halves)
+  u = {part} add(c.1, d)
+  y = f32[{n},{m}] dynamic-update-slice(x, u, {first})
+  v = {part} subtract(c.1, d)
+  z = f32[{n},{m}] dynamic-update-slice(y, v, {second})"""
+    at = places(dims[axis], axis)
+    want = x.copy()
+    for p, q in at:
+        c, d = want.take(p, axis) * np.float32(0.5), want.take(q, axis)
+        both = (slice(None), p) if axis else (p,), (slice(None), q) if axis else (q,)
+        want[both[0]] = c + d
+        want[both[1]] = c - d
+    check(loop(f"f32[{n},{m}]", body, "z"), want, x, at)
+
+
+@pytest.mark.parametrize("length", [4, 300])
+def test_updates_before_a_sum_of_the_array(length: int) -> None:
+    """The sum is of the array as it was, and is written into it in the next trip by way of a part."""
+    x = Stream("sums", length).integers(-9, 9, length).astype(np.float32)
+    body = f"""  a = f32[1] dynamic-slice(x, p), dynamic_slice_sizes={{1}}
+  y = f32[{length}] dynamic-update-slice(x, a, q)
+  b = f32[1] dynamic-slice(y, p), dynamic_slice_sizes={{1}}
+  z = f32[{length}] dynamic-update-slice(y, b, i)
+  start = f32[] constant(0)
+  all = f32[] reduce(x, start), dimensions={{0}}, to_apply=sum
+  ten = f32[] constant(10)
+  rest = f32[] remainder(all, ten)
+  t = f32[1] reshape(rest)
+  v = f32[{length}] dynamic-update-slice(z, t, zero)"""
+    at = places(length, "sum")
+    want = x.copy()
+    for i, (p, q) in enumerate(at):
+        total = np.fmod(want.sum(dtype=np.float32), np.float32(10))
+        want[q] = want[p]
+        want[min(i, length - 1)] = want[p]
+        want[0] = total
+    check(loop(f"f32[{length}]", body, "v"), want, x, at)
+
+
+def test_parts_of_what_a_scatter_changes() -> None:
+    stream = Stream("scatter")
+    x, u = stream.normal((40, 30)), stream.normal((70, 30))
+    at = stream.integers(-1, 41, 70).astype(np.int32)
+    text = """HloModule scattered
+put {
+  a = f32[] parameter(0)
+  ROOT b = f32[] parameter(1)
+}
+ENTRY e {
+  p = f32[40,30] parameter(0)
+  i = s32[70] parameter(1)
+  u = f32[70,30] parameter(2)
+  x = f32[40,30] negate(p)
+  z = f32[40,30] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+    index_vector_dim=1, to_apply=put
+  row = f32[1,30] slice(x), slice={[3:4], [0:30]}
+  f = f32[30] reshape(row)
+  rows = f32[40,30] broadcast(f), dimensions={1}
+  ROOT r = f32[40,30] subtract(z, rows)
+}
+"""
+    want = -x
+    for place, row in zip(at, u, strict=True):
+        if 0 <= place < 40:
+            want[place] = row
+    check(text, want - -x[3], x, at, u)

@@ -58,6 +58,23 @@ ENTRY main {
 }
 
 #[test]
+fn updates_that_are_not_selected() {
+    let text = "HloModule selected
+ENTRY main {
+  x = f32[16] parameter(0)
+  i = s32[] parameter(1)
+  a = f32[] parameter(2)
+  p = pred[] compare(a, a), direction=NE
+  u = f32[2] constant({700, 800})
+  y = f32[16] dynamic-update-slice(x, u, i)
+  ps = pred[16] broadcast(p), dimensions={}
+  ROOT r = f32[16] select(ps, x, y)
+}
+";
+    misleads(Fault::SelectsOldUpdates, text, "select-updates");
+}
+
+#[test]
 fn rows_of_other_trips() {
     let text = "HloModule rows
 condition {

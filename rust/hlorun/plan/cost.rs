@@ -558,6 +558,9 @@ pub mod windows {
     pub const MAX_WINDOWS: i64 = 8;
     /// Most elements of one of several windows: beyond, a gather was measured to be faster.
     pub const MAX_WINDOW: i64 = 1;
+    /// Most updates of an array that a selection becomes part of, and the part of its elements that they are at most.
+    pub const MAX_SELECTED: usize = 16;
+    pub const SELECTED_PART: i64 = 2;
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ pub enum Fault {
     ReordersTies,
     /// Indices of fewer bits hold all of a reduction's.
     CutsIndices,
+    /// An update happens where the selection takes the updated array.
+    SelectsOldUpdates,
     /// A kernel selects the pairs that the reducer does.
     SelectsOtherPair,
     /// Coordinates that become a linear index are inside.

@@ -99,20 +99,13 @@ impl PreparedGather {
         } = self;
         let (size, source, target) = (self.size, self.source, self.target);
         let (element, count) = (size as isize, windows.count());
-        let is_word = |bytes: usize| matches!(bytes, 1 | 2 | 4 | 8 | 16);
         let (n, rows) = (parts.inner.0, parts.rows());
         if rows == 1 {
             let bytes = n * size;
-            let is_across = is_word(bytes) && windows.are_one_row();
             split(environment, count, GRAIN / (bytes + FINDING), &|range| {
                 // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
                 // offset dimensions cover it without overlap.
-                unsafe {
-                    match is_across {
-                        true => across(windows, range, bytes, (parts, 0..1), source, target),
-                        false => runs(windows, range, bytes, source, target),
-                    }
-                }
+                unsafe { runs(windows, range, bytes, source, target) };
             });
             return;
         }
@@ -120,7 +113,7 @@ impl PreparedGather {
         // windows are written side by side, or what is written meanwhile stays in the cache.
         let are_neighbours = windows.plain_step() == element;
         let is_across = count >= FEW && (are_neighbours || rows * size <= SPREAD);
-        if n == 1 && is_word(size) && is_across {
+        if n == 1 && matches!(size, 1 | 2 | 4 | 8 | 16) && is_across {
             let across = |range, own| {
                 // SAFETY: as above; tasks write windows, or elements of them, of their own.
                 unsafe { across(windows, range, size, (parts, own), source, target) };

@@ -77,6 +77,9 @@ const ORDER: &[Pass] = &[
         &[simplify::constant_folding::NAME],
         |module, _| Ok(simplify::range_analysis::run(module)),
     ),
+    optional(simplify::select_updates::NAME, &[], |module, _| {
+        Ok(simplify::select_updates::run(module))
+    }),
     optional(
         loops::unroll::NAME,
         &[simplify::range_analysis::NAME],

@@ -16,8 +16,8 @@ mod windows;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-pub(super) use windows::become_one;
-use windows::{has_distinct, scalar, shape_of, window_count};
+pub(super) use windows::{become_one, dynamic_slice, scalar, shape_of};
+use windows::{has_distinct, window_count};
 
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};
@@ -147,20 +147,6 @@ fn starts(
         starts[dim] = builder.reshape(part, &[]);
     }
     starts
-}
-
-/// `sizes` elements of `operand` from `starts` on.
-fn dynamic_slice(
-    builder: &mut Builder<'_>,
-    operand: InstructionId,
-    starts: &[InstructionId],
-    sizes: &[i64],
-) -> InstructionId {
-    let ty = builder.shape(operand).element_type;
-    let mut operands: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[operand]);
-    operands.extend_from_slice(starts);
-    let attribute = builder.ints(AttrKey::DynamicSliceSizes, sizes);
-    builder.add_array(HloOpcode::DynamicSlice, ty, sizes, &operands, &[attribute])
 }
 
 fn replace_gather(

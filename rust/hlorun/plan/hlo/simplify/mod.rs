@@ -8,5 +8,6 @@ pub mod gather_scatter;
 pub mod narrow_indices;
 pub mod range_analysis;
 mod readers;
+pub mod select_updates;
 pub mod top_k;
 pub mod transpose_fold;

@@ -8,6 +8,17 @@ use crate::module::{HloModule, InstructionId};
 /// For each instruction, those that read it, once for each operand.
 pub type Readers = FxHashMap<InstructionId, Vec<InstructionId>>;
 
+/// Those of all that `instructions` read.
+pub fn readers_of(module: &HloModule, instructions: &[InstructionId]) -> Readers {
+    let mut readers = Readers::default();
+    for &id in instructions {
+        for &operand in module.operand_ids(id) {
+            readers.entry(operand).or_default().push(id);
+        }
+    }
+    readers
+}
+
 /// Calls `replace` for each instruction that is `wanted`. Later instructions are not in the computation yet, so that what
 /// `replace` adds follows directly. Returns how many were replaced.
 pub fn replace_each(
@@ -22,12 +33,7 @@ pub fn replace_each(
             continue;
         }
         let ids = std::mem::take(&mut module.computation_mut(computation).instructions);
-        let mut readers = Readers::default();
-        for &id in &ids {
-            for &operand in module.operand_ids(id) {
-                readers.entry(operand).or_default().push(id);
-            }
-        }
+        let readers = readers_of(module, &ids);
         for id in ids {
             module.computation_mut(computation).instructions.push(id);
             if wanted(module, id) {

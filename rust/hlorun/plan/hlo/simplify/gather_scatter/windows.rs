@@ -1,6 +1,8 @@
 //! What gathers and scatters have in common where they become slices.
 
-use crate::module::{HloModule, HloOpcode, Id, InstructionId};
+use smallvec::SmallVec;
+
+use crate::module::{AttrKey, HloModule, HloOpcode, Id, InstructionId};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::ops::index_map::IndexMap;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
@@ -33,6 +35,20 @@ pub fn scalar(builder: &mut Builder<'_>, ty: PrimitiveType, value: i64) -> Instr
     });
     let shape = builder.module.shapes_mut().array(shape);
     builder.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32)
+}
+
+/// `sizes` elements of `operand` from `starts` on.
+pub fn dynamic_slice(
+    builder: &mut Builder<'_>,
+    operand: InstructionId,
+    starts: &[InstructionId],
+    sizes: &[i64],
+) -> InstructionId {
+    let ty = builder.shape(operand).element_type;
+    let mut operands: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[operand]);
+    operands.extend_from_slice(starts);
+    let attribute = builder.ints(AttrKey::DynamicSliceSizes, sizes);
+    builder.add_array(HloOpcode::DynamicSlice, ty, sizes, &operands, &[attribute])
 }
 
 /// Makes instruction `id` another one.

@@ -75,6 +75,40 @@ ENTRY main {
 }
 
 #[test]
+fn an_index_outside() {
+    let text = "HloModule outside
+condition {
+  s = (s32[], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(259)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[256] get-tuple-element(s), index=1
+  all = s32[256] iota(), iota_dimension=0
+  at = s32[256] broadcast(i), dimensions={}
+  is = pred[256] compare(all, at), direction=EQ
+  twos = f32[256] add(x, x)
+  z = f32[256] select(is, twos, x)
+  ROOT r = (s32[], f32[256]) tuple(next, z)
+}
+ENTRY main {
+  start = s32[] constant(250)
+  one = f32[] constant(1)
+  x = f32[256] broadcast(one), dimensions={}
+  s = (s32[], f32[256]) tuple(start, x)
+  w = (s32[], f32[256]) while(s), condition=condition, body=body
+  ROOT r = f32[256] get-tuple-element(w), index=1
+}
+";
+    misleads(Fault::UpdatesOutside, text, "one-hot-updates");
+}
+
+#[test]
 fn rows_of_other_trips() {
     let text = "HloModule rows
 condition {

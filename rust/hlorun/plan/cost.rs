@@ -561,6 +561,10 @@ pub mod windows {
     /// Most updates of an array that a selection becomes part of, and the part of its elements that they are at most.
     pub const MAX_SELECTED: usize = 16;
     pub const SELECTED_PART: i64 = 2;
+    /// Elements of an array for each of the part at one index, from which it takes less time to update that, and most
+    /// operations that the part is computed by.
+    pub const MIN_ONE_HOT: i64 = 128;
+    pub const MAX_SLICED: usize = 16;
 }
 
 #[cfg(test)]

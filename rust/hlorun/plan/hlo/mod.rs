@@ -69,6 +69,12 @@ const ORDER: &[Pass] = &[
     optional(simplify::constant_folding::NAME, &[], |module, cx| {
         Ok(simplify::constant_folding::run(module, cx.options))
     }),
+    optional(simplify::select_updates::NAME, &[], |module, _| {
+        Ok(simplify::select_updates::run(module))
+    }),
+    optional(simplify::one_hot::NAME, &[], |module, _| {
+        Ok(simplify::one_hot::run(module))
+    }),
     optional(simplify::gather_scatter::NAME, &[], |module, _| {
         Ok(simplify::gather_scatter::run(module))
     }),
@@ -77,9 +83,6 @@ const ORDER: &[Pass] = &[
         &[simplify::constant_folding::NAME],
         |module, _| Ok(simplify::range_analysis::run(module)),
     ),
-    optional(simplify::select_updates::NAME, &[], |module, _| {
-        Ok(simplify::select_updates::run(module))
-    }),
     optional(
         loops::unroll::NAME,
         &[simplify::range_analysis::NAME],

@@ -76,7 +76,7 @@ pub fn run(module: &mut HloModule) -> usize {
 }
 
 /// Bodies and conditions of loops, and the branches in them.
-fn repeated_computations(module: &HloModule) -> FxHashSet<ComputationId> {
+pub(super) fn repeated_computations(module: &HloModule) -> FxHashSet<ComputationId> {
     let mut found = FxHashSet::default();
     let mut open = while_loops(module);
     while let Some(id) = open.pop() {
@@ -391,7 +391,7 @@ fn ends(operand: &ArrayShape, window: &[i64], ty: PrimitiveType) -> Option<Dims>
 }
 
 /// What a window becomes: the old elements combined with the new ones, or left where any is outside.
-fn combined(
+pub(super) fn combined(
     builder: &mut Builder<'_>,
     combine: Option<HloOpcode>,
     [old, new]: [InstructionId; 2],

@@ -6,6 +6,7 @@ pub mod constant_folding;
 pub mod dot_strength;
 pub mod gather_scatter;
 pub mod narrow_indices;
+pub mod one_hot;
 pub mod range_analysis;
 mod readers;
 pub mod select_updates;

@@ -11,7 +11,7 @@ import hlorun
 from streams import Stream
 
 Array = np.ndarray[Any, Any]
-PASSES = ("update-order", "updated-parts")
+PASSES = ("update-order", "updated-parts", "select-updates", "one-hot-updates")
 
 
 def loop(array: str, body: str, result: str) -> str:
@@ -57,7 +57,7 @@ ENTRY e {{
 
 def check(text: str, want: Array, *arguments: Array) -> None:
     module = hlorun.parse(text)
-    for disable in ((), PASSES[:1], PASSES[1:], PASSES, ("machine-code",)):
+    for disable in ((), PASSES[:1], PASSES[1:2], PASSES[2:], PASSES, ("machine-code",)):
         got = hlorun.compile(module, disable=list(disable), check=True)(*arguments)
         np.testing.assert_array_equal(got, want, err_msg=str(disable))
 
@@ -134,6 +134,108 @@ def test_updates_before_a_sum_of_the_array(length: int) -> None:
         want[min(i, length - 1)] = want[p]
         want[0] = total
     check(loop(f"f32[{length}]", body, "v"), want, x, at)
+
+
+@pytest.mark.parametrize("length", [5, 300])
+@pytest.mark.parametrize("is_swapped", [True, False])
+def test_an_update_that_is_selected(length: int, is_swapped: bool) -> None:
+    """Of two updates, one that overlaps the other, all or nothing."""
+    x = Stream("selected", length).normal(length)
+    sides = "v, x" if is_swapped else "x, v"
+    body = f"""  a = f32[1] dynamic-slice(x, q), dynamic_slice_sizes={{1}}
+  zeros = f32[1] broadcast(f32[] constant(0)), dimensions={{}}
+  is = pred[1] compare(a, zeros), direction=GT
+  c = pred[] reshape(is)
+  b = f32[2] broadcast(f32[] constant(0.25)), dimensions={{}}
+  y = f32[{length}] dynamic-update-slice(x, b, p)
+  d = f32[1] negate(a)
+  v = f32[{length}] dynamic-update-slice(y, d, q)
+  all = pred[{length}] broadcast(c), dimensions={{}}
+  z = f32[{length}] select(all, {sides})"""
+    body = body.replace("broadcast(f32[] constant(0))", "broadcast(nought)").replace(
+        "broadcast(f32[] constant(0.25))", "broadcast(quarter)"
+    )
+    body = "  nought = f32[] constant(0)\n  quarter = f32[] constant(0.25)\n" + body
+    at = places(length, "selected")
+    want = x.copy()
+    for p, q in at:
+        old = want[q]
+        if (old > 0) == is_swapped:
+            want[min(p, length - 2) :][:2] = 0.25
+            want[q] = -old
+    check(loop(f"f32[{length}]", body, "z"), want, x, at)
+
+
+@pytest.mark.parametrize("count", [3, 20])
+@pytest.mark.parametrize("combine", ["put", "sum"])
+def test_scatters_of_a_batch_of_which_some_are_selected(count: int, combine: str) -> None:
+    """Places outside, too; the mask says which rows change."""
+    stream = Stream("batch", count, combine)
+    n = 60
+    x = stream.normal((count, n))
+    body = f"""  steps = s32[{count}] iota(), iota_dimension=0
+  ps = s32[{count}] broadcast(p), dimensions={{}}
+  qs = s32[{count}] broadcast(q), dimensions={{}}
+  w = s32[{count}] multiply(steps, ps)
+  index = s32[{count}] subtract(w, qs)
+  places.1 = s32[{count},1] reshape(index)
+  column = f32[{count},1] slice(x), slice={{[0:{count}], [3:4]}}
+  values = f32[{count}] reshape(column)
+  halves = f32[{count}] broadcast(half), dimensions={{}}
+  u = f32[{count}] multiply(values, halves)
+  y = f32[{count},{n}] scatter(x, places.1, u), update_window_dims={{}}, inserted_window_dims={{1}},
+    scatter_dims_to_operand_dims={{1}}, input_batching_dims={{0}}, scatter_indices_batching_dims={{0}},
+    index_vector_dim=1, indices_are_sorted=true, unique_indices=true, to_apply={combine}
+  noughts = f32[{count}] broadcast(nought), dimensions={{}}
+  c = pred[{count}] compare(values, noughts), direction=GT
+  all = pred[{count},{n}] broadcast(c), dimensions={{0}}
+  z = f32[{count},{n}] select(all, x, y)"""
+    body = "  half = f32[] constant(0.5)\n  nought = f32[] constant(0)\n" + body
+    text = loop(f"f32[{count},{n}]", body, "z").replace(
+        "goes_on {",
+        "put {\n  a.3 = f32[] parameter(0)\n  ROOT b.3 = f32[] parameter(1)\n}\ngoes_on {",
+        1,
+    )
+    at = Stream("batch places").integers(0, 12, (40, 2)).astype(np.int32)
+    want = x.copy()
+    for p, q in at:
+        old = want[:, 3].copy()
+        for row in range(count):
+            place = row * p - q
+            if old[row] > 0 or not 0 <= place < n:
+                continue
+            update = old[row] * np.float32(0.5)
+            want[row, place] = want[row, place] + update if combine == "sum" else update
+    check(text, want, x, at)
+
+
+@pytest.mark.parametrize("dims", [(40, 30), (300, 2), (2, 300)])
+@pytest.mark.parametrize("kind", ["row", "column", "element"])
+def test_one_index_that_changes(dims: tuple[int, int], kind: str) -> None:
+    """The index is outside in some trips."""
+    n, m = dims
+    x = Stream("one hot", dims, kind).normal(dims)
+    matrix = f"{n},{m}"
+    body = f"""  three = s32[] constant(3)
+  k = s32[] subtract(p, three)
+  ks = s32[{matrix}] broadcast(k), dimensions={{}}
+  qs = s32[{matrix}] broadcast(q), dimensions={{}}
+  rows = s32[{matrix}] iota(), iota_dimension=0
+  columns = s32[{matrix}] iota(), iota_dimension=1
+  row = pred[{matrix}] compare(rows, ks), direction=EQ
+  column = pred[{matrix}] compare(qs, columns), direction=EQ
+  element = pred[{matrix}] and(row, column)
+  tenth = f32[] constant(0.1)
+  tenths = f32[{matrix}] broadcast(tenth), dimensions={{}}
+  new = f32[{matrix}] subtract(tenths, x)
+  z = f32[{matrix}] select({kind}, new, x)"""
+    at = np.stack([places(n + 5, "one")[:, 0], places(m + 2, "hot")[:, 1]], 1)
+    want = x.copy()
+    for p, q in at:
+        row, column = np.arange(n)[:, None] == p - 3, np.arange(m) == q
+        mask = {"row": row | np.zeros_like(column), "column": np.zeros_like(row) | column, "element": row & column}
+        want = np.where(mask[kind], np.float32(0.1) - want, want)
+    check(loop(f"f32[{matrix}]", body, "z"), want, x, at)
 
 
 def test_parts_of_what_a_scatter_changes() -> None:

@@ -1,7 +1,7 @@
 //! `updated-parts`: slices of an array that are needed after an update of it are copied before, so that the update happens
 //! where the array lies: the two elements that a trip swaps, two columns that it rotates.
 //!
-//! Applies to arrays whose last update leaves no other reader behind it. The slices together are a small part of the array.
+//! Applies to arrays whose last update, or inner loop that changes them, leaves no other reader behind it. The slices together are a small part of the array.
 //! These conditions are about cost, not legality: a copy is legal everywhere.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::Lowering;
 use super::analysis::{Analysis, ClusterId, Role};
 use super::update_order::{is_slice, updated};
-use crate::module::{HloModule, InstructionId, InstructionRef, OpClass};
+use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
 use crate::plan::cost::loops::UPDATED_PARTS;
 
 /// Name by which it is switched off.
@@ -26,13 +26,25 @@ impl Lowering<'_> {
     ) -> FxHashSet<InstructionId> {
         let mut parts = FxHashSet::default();
         let module = self.module;
-        let mut updates: FxHashMap<InstructionId, u32> = FxHashMap::default();
+        // The last update of each array, and the instruction that hands the array to it.
+        let mut updates: FxHashMap<InstructionId, [u32; 2]> = FxHashMap::default();
         for (at, &id) in analysis.instructions.iter().enumerate() {
             let instruction = module.instruction(id);
-            for operand in updated(instruction).filter_map(|k| instruction.operand(k)) {
-                if is_own(operand, is_body) {
-                    updates.insert(operand.id, at as u32);
+            let at = at as u32;
+            let mut changes = |array: InstructionRef<'_>, taker| {
+                if is_own(array, is_body) {
+                    updates.insert(array.id, [at, taker]);
                 }
+            };
+            for operand in updated(instruction).filter_map(|k| instruction.operand(k)) {
+                changes(operand, at);
+            }
+            if let Some((state, elements)) = changed_state(module, instruction)
+                && let Some(&taker) = analysis.position.get(&state)
+            {
+                elements
+                    .into_iter()
+                    .for_each(|element| changes(element, taker));
             }
         }
         if updates.is_empty() || self.options.is_off(NAME) {
@@ -45,11 +57,33 @@ impl Lowering<'_> {
             runs_at: runs_at(analysis),
             root,
         };
-        for (whole, update) in updates {
-            parts.extend(readers.parts_after(whole, update).into_iter().flatten());
+        for (whole, [update, taker]) in updates {
+            let after = readers.parts_after(whole, update, taker);
+            parts.extend(after.into_iter().flatten());
         }
         parts
     }
+}
+
+/// The tuple that a loop begins with, and those of its elements that trips change.
+fn changed_state<'m>(
+    module: &'m HloModule,
+    instruction: InstructionRef<'m>,
+) -> Option<(InstructionId, Vec<InstructionRef<'m>>)> {
+    let state = instruction.operand(0)?;
+    if instruction.opcode() != HloOpcode::While || state.opcode() != HloOpcode::Tuple {
+        return None;
+    }
+    let body = module.computation(instruction.computation_attribute(AttrKey::Body)?);
+    let next = module.instruction(body.root?);
+    let is_handed_on = |k: usize| {
+        let next = next.operand(k).filter(|next| next.tuple_index() == Some(k));
+        next.and_then(|next| next.operand(0))
+            .is_some_and(|whole| whole.opcode() == HloOpcode::Parameter)
+    };
+    let elements = state.operands().enumerate();
+    let changed = elements.filter(|&(k, _)| !is_handed_on(k));
+    Some((state.id, changed.map(|(_, element)| element).collect()))
 }
 
 /// Whether an array lies in memory that an update may change: not one of the caller's.
@@ -95,9 +129,14 @@ struct Readers<'a> {
 }
 
 impl Readers<'_> {
-    /// The slices of `whole` that are read after its last update, at `update`; `None` where these are not all that is read
-    /// then, or much of it.
-    fn parts_after(&self, whole: InstructionId, update: u32) -> Option<Vec<InstructionId>> {
+    /// The slices of `whole` that are read after its last update, at `update`, for which `taker` takes it; `None` where these
+    /// are not all that is read then, or much of it.
+    fn parts_after(
+        &self,
+        whole: InstructionId,
+        update: u32,
+        taker: u32,
+    ) -> Option<Vec<InstructionId>> {
         let elements = |id| {
             let shape = self.module.instruction(id).array_shape();
             shape.and_then(|shape| shape.element_count())
@@ -107,7 +146,7 @@ impl Readers<'_> {
         let mut parts = Vec::new();
         let at = *self.analysis.position.get(&whole)?;
         for &(user, k) in &self.users[at as usize] {
-            if user == update || self.last_read(user, k) <= update {
+            if user == taker || self.last_read(user, k) <= update {
                 continue;
             }
             let id = self.analysis.instructions[user as usize];

@@ -252,14 +252,18 @@ fn history(module: &HloModule, array: InstructionId, readers: &Readers) -> Vec<I
 }
 
 /// The dimension of the indices of a scatter that each dimension of a mask is; `None` where windows may reach over several of
-/// its values, or cannot be moved outside.
+/// its values, cannot be moved outside, or are at constant places.
 fn mask_of_indices(
     module: &HloModule,
     update: InstructionId,
     mask: &Mask,
 ) -> Option<SmallVec<[usize; 4]>> {
     let op = scatter::plan(module.instruction(update)).ok()?;
-    let indices = shape_of(module, update, 1)?;
+    let indices = module.instruction(update).operand(1)?;
+    // Windows at constant places become slices.
+    let indices = indices
+        .array_shape()
+        .filter(|_| indices.opcode() != HloOpcode::Constant)?;
     let ty = indices.element_type;
     let is_moved =
         !op.map.components.is_empty() && (ty.is_signed_integral() || matches!(ty, P::U32 | P::U64));

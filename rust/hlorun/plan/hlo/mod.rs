@@ -69,8 +69,13 @@ const ORDER: &[Pass] = &[
     optional(simplify::constant_folding::NAME, &[], |module, cx| {
         Ok(simplify::constant_folding::run(module, cx.options))
     }),
-    optional(simplify::select_updates::NAME, &[], |module, _| {
-        Ok(simplify::select_updates::run(module))
+    optional(simplify::select_updates::NAME, &[], |module, cx| {
+        let decides = !cx.options.is_off(simplify::range_analysis::NAME);
+        Ok(simplify::select_updates::run(module, |module| {
+            if decides {
+                simplify::range_analysis::run(module);
+            }
+        }))
     }),
     optional(simplify::one_hot::NAME, &[], |module, _| {
         Ok(simplify::one_hot::run(module))

@@ -151,7 +151,10 @@ impl Update {
         left: &mut usize,
     ) -> bool {
         let instruction = module.instruction(array);
-        if !is_computed(instruction) {
+        let is_scalar = instruction
+            .array_shape()
+            .is_some_and(|shape| shape.rank() == 0);
+        if is_scalar || !is_computed(instruction) {
             return true;
         }
         if *left == 0 || readers.get(&array).is_none_or(|readers| readers.len() != 1) {
@@ -210,6 +213,9 @@ fn is_computed(instruction: InstructionRef<'_>) -> bool {
     matches!(instruction.opcode().class(), elementwise_classes!())
 }
 
+/// Most dimensions along which the index is compared.
+const MAX_PLACES: usize = 8;
+
 /// Adds the dimensions along which a mask compares the index with scalars, and these; whether it is true at the place, not
 /// everywhere else.
 fn places_of(
@@ -217,11 +223,20 @@ fn places_of(
     places: &mut SmallVec<[(usize, InstructionId); 2]>,
 ) -> Option<bool> {
     if mask.opcode() == HloOpcode::And {
-        let both = [mask.operand(0)?, mask.operand(1)?];
-        let is_at = [places_of(both[0], places)?, places_of(both[1], places)?];
+        // One operand is a comparison, so that each `and` inside of another adds one.
+        let [a, b] = [mask.operand(0)?, mask.operand(1)?];
+        let (one, rest) = if b.opcode() == HloOpcode::And {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        if places.len() == MAX_PLACES || one.opcode() == HloOpcode::And {
+            return None;
+        }
+        let is_at = [places_of(one, places)?, places_of(rest, places)?];
         return (is_at == [true, true]).then_some(true);
     }
-    if mask.opcode() != HloOpcode::Compare || places.len() > 4 {
+    if mask.opcode() != HloOpcode::Compare {
         return None;
     }
     let is_at = match mask.enumeration(AttrKey::Direction)?.as_ref() {

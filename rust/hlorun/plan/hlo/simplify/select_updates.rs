@@ -23,16 +23,28 @@ use crate::types::{ArrayShape, Dims, PrimitiveType as P};
 /// Name by which it is switched off.
 pub const NAME: &str = "select-updates";
 
-/// Runs the pass on all computations; the number of selections that became updates.
-pub fn run(module: &mut HloModule) -> usize {
-    let mut changed = 0;
-    for computation in module.computation_ids().collect::<Vec<_>>() {
+/// Runs the pass on all computations; the number of selections that became updates. Before, if there are any, `decide` may
+/// find out that some always take one side.
+pub fn run(module: &mut HloModule, decide: impl FnOnce(&mut HloModule)) -> usize {
+    let all: Vec<_> = module.computation_ids().collect();
+    let is_any = |&computation: &ComputationId| {
         let instructions = &module.computation(computation).instructions;
-        let is_wanted = |&id: &InstructionId| is_update(module.instruction(id));
-        if !instructions.iter().any(is_wanted) {
+        let readers = readers_of_updated(module, instructions);
+        readers.is_some_and(|readers| {
+            let mut ids = instructions.iter();
+            ids.any(|&id| Selection::of(module, id, &readers).is_some())
+        })
+    };
+    if !all.iter().any(is_any) {
+        return 0;
+    }
+    decide(module);
+    let mut changed = 0;
+    for computation in all {
+        let instructions = &module.computation(computation).instructions;
+        let Some(readers) = readers_of_updated(module, instructions) else {
             continue;
-        }
-        let readers = readers_of(module, instructions);
+        };
         // New instructions go before the one they stand for.
         let old = std::mem::take(&mut module.computation_mut(computation).instructions);
         let mut all = Vec::with_capacity(old.len());
@@ -47,6 +59,13 @@ pub fn run(module: &mut HloModule) -> usize {
         module.computation_mut(computation).instructions = all;
     }
     changed
+}
+
+/// Who reads what, if any of `instructions` changes an array.
+fn readers_of_updated(module: &HloModule, instructions: &[InstructionId]) -> Option<Readers> {
+    let mut ids = instructions.iter();
+    let has_update = ids.any(|&id| is_update(module.instruction(id)));
+    has_update.then(|| readers_of(module, instructions))
 }
 
 /// Whether it changes one array.

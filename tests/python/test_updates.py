@@ -238,6 +238,32 @@ def test_one_index_that_changes(dims: tuple[int, int], kind: str) -> None:
     check(loop(f"f32[{matrix}]", body, "z"), want, x, at)
 
 
+def test_a_mask_of_many_comparisons() -> None:
+    """A chain of tens of thousands, with a selection by each of many of them: nothing is followed to its end."""
+    count = 30_000
+    chain = "\n".join(f"  m{k + 1} = pred[300] and(m{k}, one_more)" for k in range(count))
+    selects = "\n".join(
+        f"  x{k + 1} = f32[300] select(m{k * 30}, new, x{k})" for k in range(count // 30)
+    )
+    body = f"""  steps = s32[300] iota(), iota_dimension=0
+  ps = s32[300] broadcast(p), dimensions={{}}
+  m0 = pred[300] compare(steps, ps), direction=EQ
+  qs = s32[300] broadcast(q), dimensions={{}}
+  one_more = pred[300] compare(steps, qs), direction=NE
+{chain}
+  half = f32[] constant(0.5)
+  new = f32[300] broadcast(half), dimensions={{}}
+  x0 = f32[300] negate(x)
+{selects}"""
+    text = loop("f32[300]", body, f"x{count // 30}")
+    x, at = Stream("chain").normal(300), places(300, "chain")
+    want = x.copy()
+    for p in at[:, 0]:
+        want = -want
+        want[p] = 0.5
+    np.testing.assert_array_equal(hlorun.compile(hlorun.parse(text))(x, at), want)
+
+
 def test_parts_of_what_a_scatter_changes() -> None:
     stream = Stream("scatter")
     x, u = stream.normal((40, 30)), stream.normal((70, 30))

@@ -49,11 +49,10 @@ pub fn ordered(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instru
 
 /// The same with updates right before their first readers, where others read what they change in between.
 fn updates_last(module: &HloModule, instructions: &[InstructionId]) -> Vec<InstructionId> {
-    // Where each instruction comes, and its first and last readers do.
-    let mut comes: FxHashMap<InstructionId, usize> = FxHashMap::default();
-    let mut first: FxHashMap<InstructionId, (usize, InstructionId)> = FxHashMap::default();
+    // Where the first and the last reader of each instruction come.
+    let mut first: FxHashMap<InstructionId, usize> = FxHashMap::default();
     let mut last: FxHashMap<InstructionId, usize> = FxHashMap::default();
-    let mut moved: FxHashMap<InstructionId, Vec<InstructionId>> = FxHashMap::default();
+    let mut moved: FxHashSet<InstructionId> = FxHashSet::default();
     for (at, &id) in instructions.iter().enumerate().rev() {
         let instruction = module.instruction(id);
         let is_read_later = |k| {
@@ -63,36 +62,36 @@ fn updates_last(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instr
         };
         let reader = first.get(&id).copied();
         let place = match reader.filter(|_| updated(instruction).any(is_read_later)) {
-            Some((place, reader)) => {
-                moved.entry(reader).or_default().push(id);
+            Some(place) => {
+                moved.insert(id);
                 place
             }
             None => at,
         };
-        comes.insert(id, place);
         for &operand in instruction.operand_ids() {
-            let earliest = first.entry(operand).or_insert((place, id));
-            if place <= earliest.0 {
-                *earliest = (place, id);
-            }
+            let earliest = first.entry(operand).or_insert(place);
+            *earliest = place.min(*earliest);
             let latest = last.entry(operand).or_insert(place);
             *latest = place.max(*latest);
         }
     }
-    let mut order = Vec::with_capacity(instructions.len());
-    let is_moved: FxHashSet<InstructionId> = moved.values().flatten().copied().collect();
-    for &id in instructions.iter().filter(|id| !is_moved.contains(id)) {
-        // The last one is appended first, with all that comes before it.
+    let mut order = Order::new(module, instructions.len());
+    for &id in instructions.iter().filter(|id| !moved.contains(id)) {
+        // What moves comes when the first of its readers needs it, behind what it needs itself.
         let mut open = vec![id];
-        let start = order.len();
-        while let Some(id) = open.pop() {
-            order.push(id);
-            // Updates that come before the same reader are in reverse order.
-            open.extend(moved.get(&id).into_iter().flatten().rev());
+        while let Some(&id) = open.last() {
+            let is_missing =
+                |id: &&InstructionId| moved.contains(id) && !order.is_there.contains(id);
+            let missing = module.operand_ids(id).iter().filter(is_missing);
+            let before = open.len();
+            open.extend(missing);
+            if open.len() == before {
+                open.pop();
+                order.push(id);
+            }
         }
-        order[start..].reverse();
     }
-    order
+    order.instructions
 }
 
 /// The same with slices of an array before its updates, where they do not depend on these.
@@ -104,11 +103,7 @@ fn slices_first(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instr
             slices.entry(whole.id).or_default().push(id);
         }
     }
-    let mut order = Order {
-        module,
-        is_there: FxHashSet::default(),
-        instructions: Vec::with_capacity(instructions.len()),
-    };
+    let mut order = Order::new(module, instructions.len());
     for &id in instructions {
         let instruction = module.instruction(id);
         for whole in updated(instruction).filter_map(|k| instruction.operand(k)) {
@@ -129,7 +124,15 @@ struct Order<'m> {
     instructions: Vec<InstructionId>,
 }
 
-impl Order<'_> {
+impl<'m> Order<'m> {
+    fn new(module: &'m HloModule, count: usize) -> Order<'m> {
+        Order {
+            module,
+            is_there: FxHashSet::default(),
+            instructions: Vec::with_capacity(count),
+        }
+    }
+
     fn push(&mut self, id: InstructionId) {
         if self.is_there.insert(id) {
             self.instructions.push(id);

@@ -68,11 +68,13 @@ fn readers_of_updated(module: &HloModule, instructions: &[InstructionId]) -> Opt
     has_update.then(|| readers_of(module, instructions))
 }
 
-/// Whether it changes one array.
+/// Whether it changes one array, at an index for each dimension or, as a scatter, at many.
 fn is_update(instruction: InstructionRef<'_>) -> bool {
+    let operands = instruction.operand_ids().len();
+    let rank = || instruction.array_shape().map(ArrayShape::rank);
     match instruction.opcode() {
-        HloOpcode::DynamicUpdateSlice => true,
-        HloOpcode::Scatter => instruction.operand_ids().len() == 3,
+        HloOpcode::DynamicUpdateSlice => rank().is_some_and(|rank| operands == 2 + rank),
+        HloOpcode::Scatter => operands == 3,
         _ => false,
     }
 }

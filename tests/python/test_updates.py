@@ -64,7 +64,7 @@ def check(text: str, want: Array, *arguments: Array) -> None:
 
 def places(length: int, *facts: object) -> Array:
     """Pairs of places, some of them the same twice."""
-    pairs = Stream("places", length, *facts).integers(0, length, (40, 2)).astype(np.int32)
+    pairs: Array = Stream("places", length, *facts).integers(0, length, (40, 2)).astype(np.int32)
     pairs[::7, 1] = pairs[::7, 0]
     return pairs
 

@@ -114,7 +114,7 @@ def test_rows_and_columns_of_which_two_change(dims: tuple[int, int], axis: int) 
 
 @pytest.mark.parametrize("length", [4, 300])
 def test_updates_before_a_sum_of_the_array(length: int) -> None:
-    """The sum is of the array as it was, and is written into it in the next trip by way of a part."""
+    """The sum of the array as it was is written into its first element in the same trip."""
     x = Stream("sums", length).integers(-9, 9, length).astype(np.float32)
     body = f"""  a = f32[1] dynamic-slice(x, p), dynamic_slice_sizes={{1}}
   y = f32[{length}] dynamic-update-slice(x, a, q)
@@ -139,7 +139,7 @@ def test_updates_before_a_sum_of_the_array(length: int) -> None:
 @pytest.mark.parametrize("length", [5, 300])
 @pytest.mark.parametrize("is_swapped", [True, False])
 def test_an_update_that_is_selected(length: int, is_swapped: bool) -> None:
-    """Of two updates, one that overlaps the other, all or nothing."""
+    """Two updates that may overlap: both happen, or none."""
     x = Stream("selected", length).normal(length)
     sides = "v, x" if is_swapped else "x, v"
     body = f"""  a = f32[1] dynamic-slice(x, q), dynamic_slice_sizes={{1}}
@@ -169,7 +169,7 @@ def test_an_update_that_is_selected(length: int, is_swapped: bool) -> None:
 @pytest.mark.parametrize("count", [3, 20])
 @pytest.mark.parametrize("combine", ["put", "sum"])
 def test_scatters_of_a_batch_of_which_some_are_selected(count: int, combine: str) -> None:
-    """Places outside, too; the mask says which rows change."""
+    """Places outside, too; rows stay where the mask is true."""
     stream = Stream("batch", count, combine)
     n = 60
     x = stream.normal((count, n))

@@ -376,8 +376,10 @@ pub mod loops {
     pub const PARTS: i64 = 4;
     /// The same of parts that are needed after an update of an array, which is copied as a whole otherwise.
     pub const UPDATED_PARTS: i64 = 2;
-    /// Most instructions that are moved with such a part.
+    /// Most instructions that are moved before an update with a slice.
     pub const MAX_MOVED: usize = 16;
+    /// Most updates of one array that are followed back.
+    pub const MAX_FORMER: usize = 16;
 }
 
 /// Products whose right operand is packed beforehand.
@@ -558,12 +560,13 @@ pub mod windows {
     pub const MAX_WINDOWS: i64 = 8;
     /// Most elements of one of several windows: beyond, a gather was measured to be faster.
     pub const MAX_WINDOW: i64 = 1;
-    /// Most updates of an array that a selection becomes part of, and the part of its elements that they are at most.
+    /// Most arrays in the history of one side of a selection.
     pub const MAX_SELECTED: usize = 16;
+    /// Updates that a selection becomes part of are at most one in so many elements.
     pub const SELECTED_PART: i64 = 2;
-    /// Elements of an array for each of the part at one index, from which it takes less time to update that, and most
-    /// operations that the part is computed by.
+    /// Elements of an array for each one at the index that changes, from which an update takes less time than a selection.
     pub const MIN_ONE_HOT: i64 = 128;
+    /// Most operations that compute what is written there.
     pub const MAX_SLICED: usize = 16;
 }
 

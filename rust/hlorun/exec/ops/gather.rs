@@ -1,4 +1,4 @@
-//! Runs `gather`: one strided copy per window, a plain copy where rows are dense.
+//! Runs `gather`: a plain or strided copy per window, or element by element of all.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ impl PreparedGather {
         let nest = Nest::by_memory(&window, [to.as_slice(), from.as_slice()]);
         Ok(PreparedGather {
             windows: windows(op, starts, operand, [&source_strides, &target_strides])?,
-            parts: nest.clone().side_by_side(size),
+            parts: nest.clone().dense_rows(size),
             nest,
             size,
             source: Shared::new(operand.pointer),
@@ -109,8 +109,8 @@ impl PreparedGather {
             });
             return;
         }
-        // Elements of a window lie apart: one of all windows is copied before the next one of any, where those of neighbouring
-        // windows are written side by side, or what is written meanwhile stays in the cache.
+        // Elements of a window lie apart: one of all windows is copied before the next one of any, where windows are many, and
+        // neighbours are written side by side or short windows stay in the cache.
         let are_neighbours = windows.plain_step() == element;
         let is_across = count >= FEW && (are_neighbours || rows * size <= SPREAD);
         if n == 1 && matches!(size, 1 | 2 | 4 | 8 | 16) && is_across {
@@ -274,7 +274,7 @@ unsafe fn across(
         by_size!(size, T => windows.for_each_block::<false>(range, |places, first, _| {
             elements.for_rows(own.clone(), |[to, from]| {
                 // SAFETY: by the caller's promise.
-                unsafe { picked::<T>(source.at(from), places, target.at(first + to), step) };
+                unsafe { copy_to_row::<T>(source.at(from), places, target.at(first + to), step) };
             });
         }));
         return;
@@ -292,7 +292,7 @@ unsafe fn across(
         by_size!(size, T => elements.for_rows(own.clone(), |[to, from]| {
             let (to, from) = (target.at(to), source.at(from));
             // SAFETY: by the caller's promise.
-            unsafe { moved::<T>([from, to], [&sources, &targets]) };
+            unsafe { copy_listed::<T>([from, to], [&sources, &targets]) };
         }));
     }
 }
@@ -303,7 +303,7 @@ unsafe fn across(
 ///
 /// All of them lie in their arrays.
 #[inline(always)]
-unsafe fn picked<T: Copy>(from: *const u8, places: &[isize], mut to: *mut u8, step: isize) {
+unsafe fn copy_to_row<T: Copy>(from: *const u8, places: &[isize], mut to: *mut u8, step: isize) {
     for &place in places {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -314,13 +314,13 @@ unsafe fn picked<T: Copy>(from: *const u8, places: &[isize], mut to: *mut u8, st
     }
 }
 
-/// Copies elements from one array to another, with the bytes from `arrays` on to each of them.
+/// Copies the elements at `sources`, in bytes from `from` on, to `targets` from `to` on.
 ///
 /// # Safety
 ///
 /// All of them lie in their arrays.
 #[inline(always)]
-unsafe fn moved<T: Copy>([from, to]: [*mut u8; 2], [sources, targets]: [&[isize]; 2]) {
+unsafe fn copy_listed<T: Copy>([from, to]: [*mut u8; 2], [sources, targets]: [&[isize]; 2]) {
     for (&source, &target) in sources.iter().zip(targets) {
         // SAFETY: by the caller's promise.
         unsafe {

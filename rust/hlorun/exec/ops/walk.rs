@@ -121,7 +121,7 @@ impl<const K: usize> Nest<K> {
 
     /// The same with rows whose elements, of `size` bytes, lie side by side in all arrays: where those of the innermost rows do
     /// not, every element is a row.
-    pub fn side_by_side(mut self, size: usize) -> Nest<K> {
+    pub fn dense_rows(mut self, size: usize) -> Nest<K> {
         let dense = [size as isize; K];
         if self.inner.0 > 1 && self.inner.1 != dense {
             self.outer.push(self.inner);

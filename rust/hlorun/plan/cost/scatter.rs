@@ -1,6 +1,6 @@
 //! Scatters whose windows, or parts of them, are combined by kernels.
 
-/// Elements of a window from which each is split among the threads.
+/// Elements of a window's part from which each window is split among the threads.
 pub const MIN_SPLIT: usize = 128;
 /// Fewest elements of a window for which threads take windows by their places: shorter ones take longer to find than
 /// to combine.
@@ -14,7 +14,7 @@ pub const MANY_UPDATES: usize = 64;
 pub const BLOCK_BITS: u32 = 10;
 /// Bytes of a line of memory.
 pub const LINE: usize = 64;
-/// Bytes of an operand of which every line may be visited again and again, as it stays in a cache.
+/// Most bytes of an operand whose lines may be visited again and again, as it stays in a cache.
 pub const CACHED: usize = 1 << 20;
-/// Updates up to which a copy of them, with the elements of each window side by side, takes longer than it saves.
-pub const UNSORTED: usize = 1 << 12;
+/// Elements of updates up to which a copy of them, with those of each window side by side, takes longer than it saves.
+pub const MAX_UNCOPIED: usize = 1 << 12;

@@ -1,14 +1,14 @@
 //! `update-order`: what reads an array comes before its updates, so that these happen where the array lies.
 //!
 //! An update of an array that is read later in the module is moved to its own first reader. A slice of the array that still
-//! comes later, with the scalars that its place depends on, is moved before the first update. Applies where nothing that
-//! moves depends on the other: the new order is one of those that the module allows.
+//! comes later, with the scalars that its place depends on, is moved before the first update. A slice stays
+//! where it depends on the update, or on more than a few scalars: the module allows the new order.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::module::opcode::elementwise_classes;
 use crate::module::{HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
-use crate::plan::cost::loops::MAX_MOVED;
+use crate::plan::cost::loops::{MAX_FORMER, MAX_MOVED};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "update-order";
@@ -22,7 +22,7 @@ pub fn updated(instruction: InstructionRef<'_>) -> std::ops::Range<usize> {
     }
 }
 
-/// Whether it names a part of its operand.
+/// Whether it takes a part of its operand.
 pub fn is_slice(instruction: InstructionRef<'_>) -> bool {
     matches!(
         instruction.opcode(),
@@ -35,10 +35,10 @@ pub fn former(array: InstructionRef<'_>) -> impl Iterator<Item = InstructionRef<
     fn before<'m>(array: &InstructionRef<'m>) -> Option<InstructionRef<'m>> {
         array.operand(updated(*array).next()?)
     }
-    std::iter::successors(Some(array), before).take(MAX_MOVED)
+    std::iter::successors(Some(array), before).take(MAX_FORMER)
 }
 
-/// `instructions` in the new order.
+/// `instructions` with reads before updates.
 pub fn ordered(module: &HloModule, instructions: &[InstructionId]) -> Vec<InstructionId> {
     let has_update = |&id: &InstructionId| !updated(module.instruction(id)).is_empty();
     if !instructions.iter().any(has_update) {
@@ -47,7 +47,7 @@ pub fn ordered(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instru
     slices_first(module, &updates_last(module, instructions))
 }
 
-/// The same with updates right before their first readers, where others read what they change in between.
+/// `instructions` with updates right before their first readers, where their array is read later.
 fn updates_last(module: &HloModule, instructions: &[InstructionId]) -> Vec<InstructionId> {
     // Where the first and the last reader of each instruction come.
     let mut first: FxHashMap<InstructionId, usize> = FxHashMap::default();

@@ -1,8 +1,9 @@
 //! `updated-parts`: slices of an array that are needed after an update of it are copied before, so that the update happens
 //! where the array lies: the two elements that a trip swaps, two columns that it rotates.
 //!
-//! Applies to arrays whose last update, or inner loop that changes them, leaves no other reader behind it. The slices together are a small part of the array.
-//! These conditions are about cost, not legality: a copy is legal everywhere.
+//! Applies to arrays in memory of the run of which, after the last update or inner loop that changes them, only slices taken
+//! before are read, together at most half of the array. These conditions are about cost, not legality: a copy is legal
+//! everywhere.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -86,7 +87,7 @@ fn changed_state<'m>(
     Some((state.id, changed.map(|(_, element)| element).collect()))
 }
 
-/// Whether an array lies in memory that an update may change: not one of the caller's.
+/// Whether an update may change an array in place: no constant, view or parameter but the body's.
 fn is_own(array: InstructionRef<'_>, is_body: bool) -> bool {
     let mut source = array;
     while source.tuple_index().is_some() {

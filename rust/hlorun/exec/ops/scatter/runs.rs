@@ -12,7 +12,7 @@ use super::super::walk::{Nest, Shared, byte_strides, split};
 use crate::exec::array::{RawArray, strides_in_order};
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::scatter::{
-    BLOCK_BITS, CACHED, LINE, MANY_UPDATES, MAX_TASKS, MIN_SPLIT, MIN_WINDOW, UNSORTED,
+    BLOCK_BITS, CACHED, LINE, MANY_UPDATES, MAX_TASKS, MAX_UNCOPIED, MIN_SPLIT, MIN_WINDOW,
 };
 use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
@@ -39,8 +39,8 @@ pub struct PreparedScatter {
 }
 
 impl PreparedScatter {
-    /// `Err` gives the indices back where no kernel here does the scatter: windows have more parts than there are windows, the
-    /// combiner has no kernel, or it takes less time to split each window among threads.
+    /// `Err` gives the indices back where no kernel here does the scatter: the combiner has none, to split each window among
+    /// threads takes less time, or windows of several parts overlap, are not faster by part, or are copied first.
     pub(super) fn new(
         op: &ScatterOp,
         starts: Starts,
@@ -52,12 +52,14 @@ impl PreparedScatter {
         };
         let (size, count) = (output.element_type.size_bytes(), starts.count());
         let is_disjoint = are_disjoint(op, output, update);
-        let parts = window_nest(op, output, update, Nest::by_memory).side_by_side(size);
+        let parts = window_nest(op, output, update, Nest::by_memory).dense_rows(size);
         let n = parts.inner.0;
         let splits_windows = is_disjoint && n >= MIN_SPLIT && n * count >= 2 * GRAIN;
-        let is_copied = || update.count() > UNSORTED && side_by_side(op, output, update).is_some();
-        let are_worth = || is_disjoint && are_worth(&parts, count, output) && !is_copied();
-        if splits_windows || (parts.rows() != 1 && !are_worth()) {
+        let is_copied =
+            || update.count() > MAX_UNCOPIED && side_by_side(op, output, update).is_some();
+        let is_by_part =
+            || is_disjoint && are_faster_by_part(&parts, count, output) && !is_copied();
+        if splits_windows || (parts.rows() != 1 && !is_by_part()) {
             return Err(starts);
         }
         let updates = count.saturating_mul(parts.rows());
@@ -170,9 +172,9 @@ pub(super) fn window_nest(
     nest(&sizes, [to.as_slice(), from.as_slice()])
 }
 
-/// Whether it takes less time to combine a part of all windows before the next one of any, than window by window: there are
-/// more windows than parts, and parts lie in other lines of memory, or in the cache.
-fn are_worth(parts: &Nest<2>, count: usize, output: &RawArray) -> bool {
+/// Whether to combine one part of all windows before the next takes less time than window by window: there are at least as
+/// many windows as parts, and each part has its own lines of memory, or the operand is in the cache.
+fn are_faster_by_part(parts: &Nest<2>, count: usize, output: &RawArray) -> bool {
     let bytes = output.count() * output.element_type.size_bytes();
     let are_apart = || {
         parts

@@ -1,9 +1,9 @@
 //! `one-hot-updates`: inside a loop, a `select` that changes what lies at one index of a large array becomes a
-//! `dynamic-update-slice` of that.
+//! `dynamic-update-slice` there.
 //!
 //! Applies where the truth values compare the index along a dimension with a scalar, or do so along several dimensions, and
-//! what they leave is an array that lies in memory: the state of the loop, or an update of it. Of what stands in the place
-//! of that, only the slice is computed. An index that is outside changes nothing.
+//! one side is an element of a tuple or an update. Few operations that nobody else reads compute the new values: only their
+//! slice is computed. An index that is outside changes nothing.
 
 use smallvec::SmallVec;
 
@@ -57,7 +57,7 @@ struct Update {
     arrays: [InstructionId; 2],
     /// Dimensions of the array, and the scalar that is the index along each.
     places: SmallVec<[(usize, InstructionId); 2]>,
-    index: P,
+    index_type: P,
     /// Sizes of the part.
     sizes: Dims,
 }
@@ -79,14 +79,14 @@ impl Update {
             module.instruction_data(arrays[0]).opcode,
             HloOpcode::GetTupleElement | HloOpcode::DynamicUpdateSlice | HloOpcode::Scatter
         );
-        let index = module
+        let index_type = module
             .instruction(places.first()?.1)
             .array_shape()?
             .element_type;
         let mut sizes = shape.dims.clone();
         for &(dim, place) in &places {
             let ty = module.instruction(place).array_shape()?.element_type;
-            if ty != index || std::mem::replace(&mut sizes[dim], 1) > i64::from(i32::MAX) {
+            if ty != index_type || std::mem::replace(&mut sizes[dim], 1) > i64::from(i32::MAX) {
                 return None;
             }
         }
@@ -100,12 +100,12 @@ impl Update {
             id,
             arrays,
             places,
-            index,
+            index_type,
             sizes,
         })
     }
 
-    /// Makes the selection an update, unless the part would have to be taken from an array that is computed for it.
+    /// Makes the selection an update, where the part [can be computed alone](Self::has_part).
     fn write(
         &self,
         module: &mut HloModule,
@@ -123,7 +123,7 @@ impl Update {
             computation,
             like: self.id,
         };
-        let zero = scalar(&mut b, self.index, 0);
+        let zero = scalar(&mut b, self.index_type, 0);
         let mut starts: SmallVec<[InstructionId; 8]> = SmallVec::from_elem(zero, dims.len());
         for &(dim, place) in &self.places {
             starts[dim] = place;
@@ -141,8 +141,7 @@ impl Update {
         Some(())
     }
 
-    /// Whether a part of an array is a slice of what lies in memory, or computed by few operations that nobody else needs
-    /// as a whole.
+    /// Whether a part of an array can be computed alone: few elementwise operations, each with one reader, lead to it.
     fn has_part(
         &self,
         module: &HloModule,
@@ -216,8 +215,8 @@ fn is_computed(instruction: InstructionRef<'_>) -> bool {
 /// Most dimensions along which the index is compared.
 const MAX_PLACES: usize = 8;
 
-/// Adds the dimensions along which a mask compares the index with scalars, and these; whether it is true at the place, not
-/// everywhere else.
+/// Adds the dimensions along which a mask compares the index with scalars, and these; `false` where it is true
+/// everywhere else instead.
 fn places_of(
     mask: InstructionRef<'_>,
     places: &mut SmallVec<[(usize, InstructionId); 2]>,

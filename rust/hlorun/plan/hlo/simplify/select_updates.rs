@@ -2,10 +2,10 @@
 //! loops, becomes part of the update.
 //!
 //! Applies to a `select` of two arrays that are made of one by a few updates (`dynamic-update-slice`, `scatter`), which
-//! nobody else reads. Its truth values are repeated along all dimensions of the array, or all but some; those of a scatter
-//! are batching dimensions. A slice is then selected from the update and what stands in its place, and a scatter skips what
-//! is not selected, as its indices are moved outside. The updates together are a small part of the array: without them, it
-//! would be copied and read as a whole.
+//! nobody else reads. Its truth values are a scalar or a broadcast; for a scatter, the dimensions along which they differ
+//! are batching ones, and indices are computed. A slice is then selected from the update and what stands in its place, and
+//! a scatter skips what is not selected, as its indices are moved outside. The updates are at most half of the array, which
+//! a selection would copy and read as a whole.
 
 use smallvec::SmallVec;
 
@@ -152,7 +152,7 @@ impl Selection {
         }
         let mask = Mask::of(select.operand(0)?)?;
         let [yes, no] = [1, 2].map(|k| history(module, select.operand_ids()[k], readers));
-        // What is selected is an array before an update, or itself where nobody updates it.
+        // The updates of each side begin at the latest array that both come from.
         let array = *no.iter().find(|array| yes.contains(array))?;
         let own = |history: &[InstructionId], is_true: bool| {
             let end = history.iter().position(|&before| before == array);

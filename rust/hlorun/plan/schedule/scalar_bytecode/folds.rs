@@ -411,7 +411,7 @@ fn is_selection(reduction: &ReduceThunk) -> bool {
         && faults::holds(Fault::FoldsInOtherOrder, has_total_order(reduction))
 }
 
-/// Whether it selects one of two pairs by a total order: NaN wins, and second elements are integers.
+/// Whether it selects one of two pairs by a total order: NaN wins, if any, and second elements are no floats.
 pub fn has_total_order(reduction: &ReduceThunk) -> bool {
     let has_no_nan = |k: usize| {
         let output = reduction.outputs.get(k);

@@ -109,6 +109,29 @@ ENTRY main {
 }
 
 #[test]
+fn windows_of_rows_that_overlap() {
+    // The second window begins at the second row of the first one.
+    let text = "HloModule overlap
+put {
+  a = f32[] parameter(0)
+  ROOT b = f32[] parameter(1)
+}
+ENTRY main {
+  x = f32[8,5] parameter(0)
+  a = f32[2] parameter(1)
+  p = pred[2] compare(a, a), direction=NE
+  none = s32[2] convert(p)
+  all = s32[2] iota(), iota_dimension=0
+  i = s32[2] add(all, none)
+  u = f32[2,2,3] constant({{{1, 2, 3}, {4, 5, 6}}, {{7, 8, 9}, {10, 11, 12}}})
+  ROOT r = f32[8,5] scatter(x, i, u), update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0},
+    index_vector_dim=1, to_apply=put
+}
+";
+    misleads(Fault::CombinesLooseParts, text, "gather-scatter-simplifier");
+}
+
+#[test]
 fn rows_of_other_trips() {
     let text = "HloModule rows
 condition {

@@ -260,6 +260,15 @@ impl<'m> InstructionRef<'m> {
         }
     }
 
+    /// The operands of which the results are copies with parts of other values.
+    pub fn updated_operands(self) -> std::ops::Range<usize> {
+        match self.opcode() {
+            HloOpcode::DynamicUpdateSlice => 0..1,
+            HloOpcode::Scatter => 0..self.operand_ids().len() / 2,
+            _ => 0..0,
+        }
+    }
+
     /// The number of a `parameter`.
     pub fn parameter_number(self) -> Option<usize> {
         (self.opcode() == HloOpcode::Parameter).then(|| self.data().immediate as usize)

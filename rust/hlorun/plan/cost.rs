@@ -7,6 +7,7 @@ pub mod layouts;
 pub mod machine_code;
 pub mod scalar_bytecode;
 pub mod scatter;
+pub mod windows;
 
 use super::options::MachineCode;
 use hlorun_kernels::vector_bytecode::Op;
@@ -552,22 +553,6 @@ pub mod gathers {
     pub const GRAIN: usize = 128 << 10;
     /// What it costs to find a window, in bytes that could be copied in that time.
     pub const FINDING: usize = 24;
-}
-
-/// Gathers and scatters inside loops that become slices at computed places, window by window.
-pub mod windows {
-    /// Most windows: as many slices cost about what a gather does.
-    pub const MAX_WINDOWS: i64 = 8;
-    /// Most elements of one of several windows: beyond, a gather was measured to be faster.
-    pub const MAX_WINDOW: i64 = 1;
-    /// Most arrays in the history of one side of a selection.
-    pub const MAX_SELECTED: usize = 16;
-    /// Updates that a selection becomes part of are at most one in so many elements.
-    pub const SELECTED_PART: i64 = 2;
-    /// Elements of an array for each one at the index that changes, from which an update takes less time than a selection.
-    pub const MIN_ONE_HOT: i64 = 128;
-    /// Most operations that compute what is written there.
-    pub const MAX_SLICED: usize = 16;
 }
 
 #[cfg(test)]

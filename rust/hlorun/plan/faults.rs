@@ -91,6 +91,8 @@ pub enum Fault {
     ReordersTies,
     /// Indices of fewer bits hold all of a reduction's.
     CutsIndices,
+    /// Windows that are combined part by part are the same or share no element.
+    CombinesLooseParts,
     /// An index that is compared with those of an array is one of them.
     UpdatesOutside,
     /// An update happens where the selection takes the updated array.

@@ -279,20 +279,20 @@ unsafe fn across(
         }));
         return;
     }
-    let mut targets = SmallVec::<[isize; BLOCK]>::new();
-    let mut sources = SmallVec::<[isize; BLOCK]>::new();
+    let room = SmallVec::<[isize; BLOCK]>::from_elem(0, range.len().min(BLOCK));
+    let (mut targets, mut sources) = (room.clone(), room);
     for first in range.clone().step_by(BLOCK) {
-        targets.clear();
-        sources.clear();
         let block = first..range.end.min(first + BLOCK);
+        let (targets, sources) = (&mut targets[..block.len()], &mut sources[..block.len()]);
+        let mut found = 0;
         windows.for_each::<false>(block, |from, to| {
-            targets.push(to);
-            sources.push(from);
+            (targets[found], sources[found]) = (to, from);
+            found += 1;
         });
         by_size!(size, T => elements.for_rows(own.clone(), |[to, from]| {
             let (to, from) = (target.at(to), source.at(from));
             // SAFETY: by the caller's promise.
-            unsafe { copy_listed::<T>([from, to], [&sources, &targets]) };
+            unsafe { copy_listed::<T>([from, to], [sources, targets]) };
         }));
     }
 }

@@ -13,15 +13,6 @@ use crate::plan::cost::loops::{MAX_FORMER, MAX_MOVED};
 /// Name by which it is switched off.
 pub const NAME: &str = "update-order";
 
-/// The operands that an instruction changes, and returns.
-pub fn updated(instruction: InstructionRef<'_>) -> std::ops::Range<usize> {
-    match instruction.opcode() {
-        HloOpcode::DynamicUpdateSlice => 0..1,
-        HloOpcode::Scatter => 0..instruction.operand_ids().len() / 2,
-        _ => 0..0,
-    }
-}
-
 /// Whether it takes a part of its operand.
 pub fn is_slice(instruction: InstructionRef<'_>) -> bool {
     matches!(
@@ -33,14 +24,14 @@ pub fn is_slice(instruction: InstructionRef<'_>) -> bool {
 /// An array, what it was before it was updated, and so on: no more than a few.
 pub fn former(array: InstructionRef<'_>) -> impl Iterator<Item = InstructionRef<'_>> {
     fn before<'m>(array: &InstructionRef<'m>) -> Option<InstructionRef<'m>> {
-        array.operand(updated(*array).next()?)
+        array.operand(array.updated_operands().next()?)
     }
     std::iter::successors(Some(array), before).take(MAX_FORMER)
 }
 
 /// `instructions` with reads before updates.
 pub fn ordered(module: &HloModule, instructions: &[InstructionId]) -> Vec<InstructionId> {
-    let has_update = |&id: &InstructionId| !updated(module.instruction(id)).is_empty();
+    let has_update = |&id: &InstructionId| !module.instruction(id).updated_operands().is_empty();
     if !instructions.iter().any(has_update) {
         return instructions.to_vec();
     }
@@ -61,7 +52,7 @@ fn updates_last(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instr
             last.any(|&last| last > at)
         };
         let reader = first.get(&id).copied();
-        let place = match reader.filter(|_| updated(instruction).any(is_read_later)) {
+        let place = match reader.filter(|_| instruction.updated_operands().any(is_read_later)) {
             Some(place) => {
                 moved.insert(id);
                 place
@@ -106,7 +97,10 @@ fn slices_first(module: &HloModule, instructions: &[InstructionId]) -> Vec<Instr
     let mut order = Order::new(module, instructions.len());
     for &id in instructions {
         let instruction = module.instruction(id);
-        for whole in updated(instruction).filter_map(|k| instruction.operand(k)) {
+        for whole in instruction
+            .updated_operands()
+            .filter_map(|k| instruction.operand(k))
+        {
             // The first update of an array moves what can be moved.
             for slice in slices.remove(&whole.id).into_iter().flatten() {
                 order.move_here(slice, id);

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::Lowering;
 use super::analysis::{Analysis, ClusterId, Role};
-use super::update_order::{is_slice, updated};
+use super::update_order::is_slice;
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
 use crate::plan::cost::loops::UPDATED_PARTS;
 
@@ -37,7 +37,10 @@ impl Lowering<'_> {
                     updates.insert(array.id, [at, taker]);
                 }
             };
-            for operand in updated(instruction).filter_map(|k| instruction.operand(k)) {
+            for operand in instruction
+                .updated_operands()
+                .filter_map(|k| instruction.operand(k))
+            {
                 changes(operand, at);
             }
             if let Some((state, elements)) = changed_state(module, instruction)

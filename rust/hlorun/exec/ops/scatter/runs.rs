@@ -16,6 +16,7 @@ use crate::plan::cost::scatter::{
 };
 use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
+use crate::plan::faults::{self, Fault};
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
@@ -52,13 +53,14 @@ impl PreparedScatter {
         };
         let (size, count) = (output.element_type.size_bytes(), starts.count());
         let is_disjoint = are_disjoint(op, output, update);
+        let keep_order = || faults::holds(Fault::CombinesLooseParts, is_disjoint);
         let parts = window_nest(op, output, update, Nest::by_memory).dense_rows(size);
         let n = parts.inner.0;
         let splits_windows = is_disjoint && n >= MIN_SPLIT && n * count >= 2 * GRAIN;
         let is_copied =
             || update.count() > MAX_UNCOPIED && side_by_side(op, output, update).is_some();
         let is_by_part =
-            || is_disjoint && are_faster_by_part(&parts, count, output) && !is_copied();
+            || are_faster_by_part(&parts, count, output) && !is_copied() && keep_order();
         if splits_windows || (parts.rows() != 1 && !is_by_part()) {
             return Err(starts);
         }

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 pub(super) use windows::{become_one, dynamic_slice, scalar, shape_of};
 use windows::{has_distinct, window_count};
 
+use super::readers::replace_before;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};
 use crate::plan::hlo::builder::Builder;
@@ -54,10 +55,7 @@ pub fn run(module: &mut HloModule) -> usize {
         {
             continue;
         }
-        // New instructions go before the one they stand for.
-        let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-        let mut all = Vec::with_capacity(old.len());
-        for id in old {
+        changed += replace_before(module, computation, |module, id| {
             let done = match module.instruction_data(id).opcode {
                 HloOpcode::Gather => known::replace_gather(module, computation, id)
                     .or_else(|| replace_gather(module, computation, id, most))
@@ -66,11 +64,8 @@ pub fn run(module: &mut HloModule) -> usize {
                     .or_else(|| joined::replace_scatter(module, computation, id)),
                 _ => None,
             };
-            changed += usize::from(done.is_some());
-            all.append(&mut module.computation_mut(computation).instructions);
-            all.push(id);
-        }
-        module.computation_mut(computation).instructions = all;
+            done.is_some()
+        });
     }
     changed
 }

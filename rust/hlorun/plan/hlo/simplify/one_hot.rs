@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use super::gather_scatter::{
     become_one, combined, dynamic_slice, repeated_computations, scalar, shape_of,
 };
-use super::readers::{Readers, readers_of};
+use super::readers::{Readers, readers_of, replace_before};
 use crate::module::opcode::elementwise_classes;
 use crate::module::{
     AttrKey, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
-use crate::plan::cost::windows::{MAX_SLICED, MIN_ONE_HOT};
+use crate::plan::cost::windows::{MAX_PLACES, MAX_SLICED, MIN_ONE_HOT};
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::types::{Dims, PrimitiveType as P};
@@ -35,17 +35,12 @@ pub fn run(module: &mut HloModule) -> usize {
             continue;
         }
         let readers = readers_of(module, instructions);
-        // New instructions go before the one they stand for.
-        let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-        let mut all = Vec::with_capacity(old.len());
-        for id in old {
-            if let Some(update) = Update::of(module, id) {
-                changed += usize::from(update.write(module, computation, &readers).is_some());
-            }
-            all.append(&mut module.computation_mut(computation).instructions);
-            all.push(id);
-        }
-        module.computation_mut(computation).instructions = all;
+        changed += replace_before(module, computation, |module, id| {
+            let update = Update::of(module, id);
+            update
+                .and_then(|update| update.write(module, computation, &readers))
+                .is_some()
+        });
     }
     changed
 }
@@ -211,9 +206,6 @@ impl Update {
 fn is_computed(instruction: InstructionRef<'_>) -> bool {
     matches!(instruction.opcode().class(), elementwise_classes!())
 }
-
-/// Most dimensions along which the index is compared.
-const MAX_PLACES: usize = 8;
 
 /// Adds the dimensions along which a mask compares the index with scalars, and these; `false` where it is true
 /// everywhere else instead.

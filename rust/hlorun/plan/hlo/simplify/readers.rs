@@ -1,9 +1,9 @@
-//! What passes share that replace an instruction where those that read it allow it.
+//! What passes share that replace single instructions.
 
 use rustc_hash::FxHashMap;
 
 use crate::error::Result;
-use crate::module::{HloModule, InstructionId};
+use crate::module::{ComputationId, HloModule, InstructionId};
 
 /// For each instruction, those that read it, once for each operand.
 pub type Readers = FxHashMap<InstructionId, Vec<InstructionId>>;
@@ -42,4 +42,23 @@ pub fn replace_each(
         }
     }
     Ok(changed)
+}
+
+/// Calls `replace` for each instruction of a computation; what it adds goes before the instruction. Returns how many were
+/// replaced.
+pub fn replace_before(
+    module: &mut HloModule,
+    computation: ComputationId,
+    mut replace: impl FnMut(&mut HloModule, InstructionId) -> bool,
+) -> usize {
+    let mut changed = 0;
+    let ids = std::mem::take(&mut module.computation_mut(computation).instructions);
+    let mut all = Vec::with_capacity(ids.len());
+    for id in ids {
+        changed += usize::from(replace(module, id));
+        all.append(&mut module.computation_mut(computation).instructions);
+        all.push(id);
+    }
+    module.computation_mut(computation).instructions = all;
+    changed
 }

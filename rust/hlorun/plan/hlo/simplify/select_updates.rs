@@ -10,7 +10,7 @@
 use smallvec::SmallVec;
 
 use super::gather_scatter::{become_one, dynamic_slice, scalar, shape_of};
-use super::readers::{Readers, readers_of};
+use super::readers::{Readers, readers_of, replace_before};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
 };
@@ -45,18 +45,12 @@ pub fn run(module: &mut HloModule, decide: impl FnOnce(&mut HloModule)) -> usize
         let Some(readers) = readers_of_updated(module, instructions) else {
             continue;
         };
-        // New instructions go before the one they stand for.
-        let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-        let mut all = Vec::with_capacity(old.len());
-        for id in old {
-            if let Some(selection) = Selection::of(module, id, &readers) {
-                selection.write(module, computation);
-                changed += 1;
-            }
-            all.append(&mut module.computation_mut(computation).instructions);
-            all.push(id);
-        }
-        module.computation_mut(computation).instructions = all;
+        changed += replace_before(module, computation, |module, id| {
+            let selection = Selection::of(module, id, &readers);
+            selection
+                .map(|selection| selection.write(module, computation))
+                .is_some()
+        });
     }
     changed
 }
@@ -72,11 +66,9 @@ fn readers_of_updated(module: &HloModule, instructions: &[InstructionId]) -> Opt
 fn is_update(instruction: InstructionRef<'_>) -> bool {
     let operands = instruction.operand_ids().len();
     let rank = || instruction.array_shape().map(ArrayShape::rank);
-    match instruction.opcode() {
-        HloOpcode::DynamicUpdateSlice => rank().is_some_and(|rank| operands == 2 + rank),
-        HloOpcode::Scatter => operands == 3,
-        _ => false,
-    }
+    let has_places = instruction.opcode() == HloOpcode::Scatter
+        || rank().is_some_and(|rank| operands == 2 + rank);
+    instruction.updated_operands().len() == 1 && has_places
 }
 
 type Operands = SmallVec<[InstructionId; 8]>;

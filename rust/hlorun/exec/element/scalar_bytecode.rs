@@ -15,7 +15,7 @@ use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, Runner};
 use crate::plan::cost::scalar_bytecode::{FUEL, MAX_SCRATCH};
 use crate::plan::thunk::PickedWalk;
-use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp, ScalarProgram};
+use crate::plan::thunk::scalar_bytecode::{Code, ColumnChoice, Place, ScalarOp, ScalarProgram};
 use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence, WhileThunk};
 
 #[repr(align(64))]
@@ -232,6 +232,10 @@ fn resolve(prepared: &ScalarProgram, op: &ScalarOp, own: *mut u8, bases: &[*mut 
             let pointer = std::ptr::from_ref(&prepared.products[number]).cast();
             (product as _, 0, Extra { pointer })
         }
+        Code::Choose(number) => {
+            let pointer = std::ptr::from_ref(&prepared.choices[number]).cast();
+            (choose as _, 0, Extra { pointer })
+        }
     };
     Op {
         run,
@@ -275,6 +279,22 @@ unsafe fn product(at: *const Op, _: &mut State) -> *const Op {
         let op = &*at;
         let gemm = &*op.extra.pointer.cast::<Gemm>();
         hlorun_kernels::tiny_gemm(gemm, op.a, op.b, op.out);
+        at.add(1)
+    }
+}
+
+/// A choice among the pairs at `a` and `b` and those at `out` and `c`, which it replaces.
+unsafe fn choose(at: *const Op, _: &mut State) -> *const Op {
+    // SAFETY: `resolve` put the choice there; the places hold as many pairs as it has, and results, which overlap no pair.
+    unsafe {
+        let op = &*at;
+        let own = &*op.extra.pointer.cast::<ColumnChoice>();
+        (own.kernel)(
+            [op.a, op.b],
+            own.shape,
+            [op.out, op.c.cast_mut()],
+            own.choice,
+        );
         at.add(1)
     }
 }

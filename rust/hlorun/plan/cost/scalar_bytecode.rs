@@ -33,6 +33,10 @@ pub const MAX_REDUCED: usize = 128;
 /// Most pairs that a reduction chooses among, where kernels of vectors can, too; beyond, leaving the code for these takes less
 /// time.
 pub const MAX_CHOSEN: usize = 512;
+/// Fewest columns, and pairs, that a kernel chooses among in the code.
+pub const MIN_CHOSEN_COLUMNS: usize = 4;
+/// See there.
+pub const MIN_CHOSEN: usize = 32;
 /// Most operations of the reducers of one reduction.
 pub const MAX_STEPS: usize = 1 << 11;
 /// Most thunks outside of one code that are prepared for all trips: each keeps its tiles, or keys, of less than half a

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use hlorun_kernels::choice::{Choice, ChooseColumns};
 use hlorun_kernels::scalar_bytecode::Function;
 use hlorun_kernels::vector_bytecode;
 use hlorun_kernels::{DType, Gemm, Side};
@@ -36,6 +37,9 @@ pub enum Code {
     Scatter(usize, usize),
     /// The product of this number of what is at the two operands.
     Product(usize),
+    /// The choice of this number among pairs, whose values and seconds are at the first two operands. What is chosen goes to
+    /// the result and, the seconds, to the third operand, which hold the pairs that come first.
+    Choose(usize),
 }
 
 /// An operation without addresses; see [`hlorun_kernels::scalar_bytecode::Op`].
@@ -74,6 +78,19 @@ pub struct Element {
     pub scalar: Option<Side>,
 }
 
+/// A choice among pairs in columns.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnChoice {
+    /// Which pair is chosen.
+    pub choice: Choice,
+    /// What chooses.
+    pub kernel: ChooseColumns,
+    /// Rows and columns of pairs.
+    pub shape: [usize; 2],
+    /// Bytes of a value and of a second.
+    pub sizes: [usize; 2],
+}
+
 /// Where a thunk is inside a loop, or among the thunks of the entry: which sequence and which thunk of it, again and again.
 pub type Path = Vec<(u32, u32)>;
 
@@ -88,6 +105,8 @@ pub struct ScalarProgram {
     pub walks: Box<[PickedWalk]>,
     /// Products.
     pub products: Box<[Gemm]>,
+    /// Choices among pairs.
+    pub choices: Box<[ColumnChoice]>,
     /// Thunks that the code leaves for.
     pub outside: Box<[Path]>,
     /// Work of the interpreter in a trip, without that of inner loops' further trips; of an entry, in a run.

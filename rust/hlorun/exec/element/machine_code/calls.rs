@@ -14,7 +14,7 @@ use crate::exec::element::outside::RunOutside;
 use crate::exec::element::walk;
 use crate::exec::environment::Environment;
 use crate::plan::thunk::PickedWalk;
-use crate::plan::thunk::scalar_bytecode::ScalarProgram;
+use crate::plan::thunk::scalar_bytecode::{ColumnChoice, ScalarProgram};
 
 /// The run goes on.
 pub const GO_ON: u32 = 0;
@@ -27,6 +27,7 @@ pub struct Context<'c, 'r> {
     outside: &'c RunOutside<'c>,
     walks: &'c [PickedWalk],
     products: &'c [Gemm],
+    choices: &'c [ColumnChoice],
     failure: Option<HloError>,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -42,6 +43,7 @@ impl<'c, 'r> Context<'c, 'r> {
             outside,
             walks: &prepared.walks,
             products: &prepared.products,
+            choices: &prepared.choices,
             failure: None,
             panic: None,
         }
@@ -131,6 +133,22 @@ pub unsafe extern "C" fn product(
 ) {
     // SAFETY: the product is one of the loop's, and its matrices are there.
     unsafe { hlorun_kernels::tiny_gemm(&(*context).products[number], a, b, out) };
+}
+
+/// A choice among the pairs at `values` and `seconds` and those at `out` and `out_seconds`, which it replaces.
+pub unsafe extern "C" fn choose(
+    context: *mut Context<'_, '_>,
+    number: usize,
+    values: *const u8,
+    seconds: *const u8,
+    out: *mut u8,
+    out_seconds: *mut u8,
+) {
+    // SAFETY: the choice is one of the loop's, and its pairs and results are there.
+    unsafe {
+        let own = &(*context).choices[number];
+        (own.kernel)([values, seconds], own.shape, [out, out_seconds], own.choice);
+    }
 }
 
 /// `n` bytes; they may overlap.

@@ -320,7 +320,7 @@ impl Touched {
 fn kind(op: &ScalarOp) -> Option<Kind> {
     match op.code {
         Code::Function(function) => Some(function.kind),
-        Code::Gather(..) | Code::Scatter(..) | Code::Product(_) => None,
+        Code::Gather(..) | Code::Scatter(..) | Code::Product(_) | Code::Choose(_) => None,
     }
 }
 

@@ -199,6 +199,7 @@ impl<'e> Emitter<'e> {
             Form::Bytes => self.bytes(op),
             Form::Terms => self.terms(op),
             Form::KernelProduct => self.kernel_product(op),
+            Form::KernelChoice => self.kernel_choice(op),
         }
     }
 

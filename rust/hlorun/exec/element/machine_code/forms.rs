@@ -6,9 +6,9 @@
 
 use cranelift_codegen::ir::Type;
 use hlorun_kernels::scalar_bytecode::Kind;
-use hlorun_kernels::vector_bytecode;
 use hlorun_kernels::{DType, Gemm, Matrix};
 
+use super::operands::{decides_by, index_type, lane_operands};
 use super::registers::{bits, register};
 use super::{blocks, elements};
 use crate::plan::cost::machine_code::{MAX_LANES, MAX_MOVES, MAX_SIDE, MAX_TERMS, MIN_VECTOR};
@@ -43,6 +43,8 @@ pub enum Form {
     Terms,
     /// A kernel multiplies matrices in their place.
     KernelProduct,
+    /// A kernel chooses among pairs in their place.
+    KernelChoice,
 }
 
 impl Form {
@@ -50,7 +52,11 @@ impl Form {
     pub fn is_in_place(self) -> bool {
         matches!(
             self,
-            Form::Kernel | Form::KernelFold | Form::Bytes | Form::KernelProduct
+            Form::Kernel
+                | Form::KernelFold
+                | Form::Bytes
+                | Form::KernelProduct
+                | Form::KernelChoice
         )
     }
 }
@@ -81,6 +87,7 @@ pub fn form(prepared: &ScalarProgram, op: &ScalarOp) -> Option<Form> {
             let few = few.then_some(Form::Terms);
             return few.or(Some(Form::KernelProduct));
         }
+        Code::Choose(_) => return Some(Form::KernelChoice),
         Code::Gather(walk, _) | Code::Scatter(walk, _) => {
             let is_forward = prepared.walks[walk].iter().all(|&(_, stride)| stride >= 0);
             let fewest = op.n * words(op) / blocks::lanes_of(word(op));
@@ -167,7 +174,7 @@ pub fn rows(op: &ScalarOp) -> usize {
 pub fn word(op: &ScalarOp) -> usize {
     match op.code {
         Code::Gather(_, size) | Code::Scatter(_, size) => size.min(WIDEST),
-        Code::Function(_) | Code::Product(_) => op.unit.clamp(1, WIDEST),
+        Code::Function(_) | Code::Product(_) | Code::Choose(_) => op.unit.clamp(1, WIDEST),
     }
 }
 
@@ -175,7 +182,7 @@ pub fn word(op: &ScalarOp) -> usize {
 fn words(op: &ScalarOp) -> usize {
     match op.code {
         Code::Gather(_, size) | Code::Scatter(_, size) => size.div_ceil(WIDEST),
-        Code::Function(_) | Code::Product(_) => 1,
+        Code::Function(_) | Code::Product(_) | Code::Choose(_) => 1,
     }
 }
 
@@ -195,7 +202,7 @@ pub struct Move {
 pub fn moves(prepared: &ScalarProgram, op: &ScalarOp) -> Vec<Move> {
     let word = word(op);
     let (walk, size, is_gather) = match op.code {
-        Code::Function(_) | Code::Product(_) => {
+        Code::Function(_) | Code::Product(_) | Code::Choose(_) => {
             let pieces = blocks::pieces(op.n / word, blocks::lanes_of(word));
             let moves = pieces.map(|(at, count)| Move {
                 from: at * word,
@@ -313,7 +320,9 @@ pub fn touches(
         }
         Form::Moves => moves_touch(prepared, op, moved, f)?,
         Form::Terms | Form::KernelProduct => product_touches(prepared, op, form, f)?,
-        Form::Kernel | Form::KernelFold | Form::Bytes => blocks(prepared, op, form, moved, f)?,
+        Form::Kernel | Form::KernelFold | Form::Bytes | Form::KernelChoice => {
+            blocks(prepared, op, form, moved, f)?;
+        }
     }
     Some(())
 }
@@ -393,59 +402,6 @@ fn offset(place: &Place) -> usize {
         Place::Nowhere => 0,
         Place::Scratch(at) | Place::Known(at) | Place::Allocation(_, at) => at,
     }
-}
-
-/// What a jump asks.
-pub fn decides_by(op: &ScalarOp) -> Option<([Place; 2], DType)> {
-    let Code::Function(function) = op.code else {
-        return None;
-    };
-    match function.kind {
-        Kind::BackIf | Kind::JumpIfZero => Some(([op.operands[0], Place::Nowhere], DType::U8)),
-        Kind::Switch => Some(([op.operands[0], Place::Nowhere], DType::S32)),
-        Kind::BackIfCompare(_, dtype) => Some(([op.operands[0], op.operands[1]], dtype)),
-        _ => None,
-    }
-}
-
-/// The type of an operation's index.
-pub fn index_type(op: &ScalarOp) -> Option<DType> {
-    match op.code {
-        Code::Function(function) => match function.kind {
-            Kind::Index(dtype, _) | Kind::Load(dtype, _) | Kind::Store(dtype, _) => Some(dtype),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The operands of `count` elements from `lane` on, in the order of the operation: where they are, their type, and how
-/// many there are, which is one where all elements read the same.
-pub fn lane_operands(
-    op: &ScalarOp,
-    element: &Element,
-    (lane, count): (usize, usize),
-) -> impl Iterator<Item = (Place, DType, usize)> {
-    let mut found = [(Place::Nowhere, element.from, count); 3];
-    let operands = elements::operands(element.op);
-    for (at, (found, &place)) in found
-        .iter_mut()
-        .zip(&op.operands)
-        .enumerate()
-        .take(operands)
-    {
-        let ty = match (element.op, at) {
-            (vector_bytecode::Op::Select, 0) => DType::Pred,
-            _ => element.from,
-        };
-        let is_one = element.scalar.is_some() && at == 1;
-        let (first, own) = if is_one { (0, 1) } else { (lane, count) };
-        *found = (place.behind(first * ty.size_bytes()), ty, own);
-    }
-    if element.scalar == Some(hlorun_kernels::Side::Left) {
-        found.swap(0, 1);
-    }
-    found.into_iter().take(operands)
 }
 
 fn moves_touch(
@@ -546,6 +502,18 @@ fn blocks(
     };
     match op.code {
         Code::Product(_) => return None,
+        Code::Choose(choice) => {
+            let own = prepared.choices.get(choice)?;
+            let [rows, columns] = own.shape;
+            let results = [op.out, op.operands[2]];
+            for (k, size) in own.sizes.into_iter().enumerate() {
+                block(op.operands[k], rows * columns * size, false);
+                block(results[k], columns * size, false);
+            }
+            for (result, size) in results.into_iter().zip(own.sizes) {
+                block(result, columns * size, true);
+            }
+        }
         Code::Gather(walk, size) => {
             f(range(op.operands[0], walked(walk, size), size, false)?);
             block_of(f, op.out, op.n * size, true);

@@ -7,9 +7,9 @@ use hlorun_kernels::vector_bytecode::Op;
 
 use super::elements::compute;
 use super::emit::Emitter;
-use super::forms;
 use super::registers::register;
 use super::{blocks, calls};
+use super::{forms, operands};
 use crate::plan::cost::machine_code::MAX_LANES;
 use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 
@@ -22,7 +22,7 @@ impl Emitter<'_> {
         let element = op.element?;
         for (lane, count) in blocks::pieces(op.n, blocks::lanes(&element)) {
             let mut values = [self.known; 3];
-            let operands = forms::lane_operands(op, &element, (lane, count));
+            let operands = operands::lane_operands(op, &element, (lane, count));
             for (value, (place, ty, own)) in values.iter_mut().zip(operands) {
                 let holder = blocks::held(ty, own)?;
                 *value = match element.op {
@@ -196,6 +196,19 @@ impl Emitter<'_> {
             }
             _ => return None,
         }
+        Some(())
+    }
+
+    /// A kernel chooses among pairs in their places.
+    pub(super) fn kernel_choice(&mut self, op: &ScalarOp) -> Option<()> {
+        let Code::Choose(choice) = op.code else {
+            return None;
+        };
+        let mut arguments = vec![self.context, self.number(choice)];
+        for place in [op.operands[0], op.operands[1], op.out, op.operands[2]] {
+            arguments.push(self.address(place)?);
+        }
+        self.call(calls::choose as *const () as usize, &arguments, false);
         Some(())
     }
 }

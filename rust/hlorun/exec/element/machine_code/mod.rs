@@ -26,6 +26,7 @@ mod forms;
 mod integers;
 mod lanes;
 mod moves;
+mod operands;
 mod products;
 mod registers;
 mod values;

@@ -9,7 +9,7 @@ use hlorun_kernels::scalar_bytecode::Kind;
 
 use super::calls;
 use super::emit::{Emitter, flags};
-use super::{blocks, forms, registers};
+use super::{blocks, forms, operands, registers};
 use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 
 impl Emitter<'_> {
@@ -29,7 +29,7 @@ impl Emitter<'_> {
 
     /// The bytes that an operation's index moves by.
     fn index_bytes(&mut self, op: &ScalarOp) -> Option<Value> {
-        let dtype = forms::index_type(op)?;
+        let dtype = operands::index_type(op)?;
         let value = self.read(op.operands[1], registers::register(dtype)?)?;
         let limit = op.x.max(0);
         let wide = match (dtype.size_bytes(), dtype.is_signed()) {
@@ -125,7 +125,7 @@ impl Emitter<'_> {
     /// Bytes where they are.
     pub(super) fn bytes(&mut self, op: &ScalarOp) -> Option<()> {
         match op.code {
-            Code::Product(_) => None,
+            Code::Product(_) | Code::Choose(_) => None,
             Code::Gather(walk, size) => {
                 self.walk(op, calls::gather as *const () as usize, walk, size)
             }
@@ -162,6 +162,6 @@ impl Emitter<'_> {
 fn kind(op: &ScalarOp) -> Option<Kind> {
     match op.code {
         Code::Function(function) => Some(function.kind),
-        Code::Gather(..) | Code::Scatter(..) | Code::Product(_) => None,
+        Code::Gather(..) | Code::Scatter(..) | Code::Product(_) | Code::Choose(_) => None,
     }
 }

@@ -6,7 +6,7 @@ use hlorun_kernels::{CompareDirection, DType, Gemm};
 
 use crate::plan::cost::scalar_bytecode::MAX_PIECE;
 use crate::plan::thunk::PickedWalk;
-use crate::plan::thunk::scalar_bytecode::{Code, Path, Place, ScalarOp};
+use crate::plan::thunk::scalar_bytecode::{Code, ColumnChoice, Path, Place, ScalarOp};
 use crate::plan::thunk::small_loop::Line;
 
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(super) struct Builder {
     pub(super) constants: HashMap<[u8; 16], Place>,
     pub(super) walks: Vec<PickedWalk>,
     pub(super) products: Vec<Gemm>,
+    pub(super) choices: Vec<ColumnChoice>,
     pub(super) outside: Vec<Path>,
     pub(super) path: Path,
     /// Work of the operations so far.
@@ -37,6 +38,7 @@ pub(super) struct Mark {
     pub(super) known: usize,
     pub(super) walks: usize,
     pub(super) products: usize,
+    pub(super) choices: usize,
     pub(super) work: usize,
     pub(super) since_jump: usize,
     pub(super) outside: usize,
@@ -51,6 +53,7 @@ impl Builder {
             known: self.known.len(),
             walks: self.walks.len(),
             products: self.products.len(),
+            choices: self.choices.len(),
             work: self.work,
             since_jump: self.since_jump,
             outside: self.outside.len(),
@@ -64,6 +67,7 @@ impl Builder {
         self.known.truncate(mark.known);
         self.walks.truncate(mark.walks);
         self.products.truncate(mark.products);
+        self.choices.truncate(mark.choices);
         self.work = mark.work;
         self.since_jump = mark.since_jump;
         self.outside.truncate(mark.outside);

@@ -15,7 +15,8 @@ use super::moves::place;
 use super::steps::SmallCode;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
 use crate::plan::cost::scalar_bytecode::{
-    ELEMENTS_PER_WORK, MAX_CHOSEN, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED,
+    ELEMENTS_PER_WORK, MAX_CHOSEN, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED, MIN_CHOSEN,
+    MIN_CHOSEN_COLUMNS,
 };
 use crate::plan::cost::small_loop::runs_step_by_step;
 use crate::plan::element::elementwise::dtype;
@@ -24,7 +25,7 @@ use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::small_loop;
 use crate::plan::schedule::tiles;
-use crate::plan::thunk::scalar_bytecode::{Element, Place};
+use crate::plan::thunk::scalar_bytecode::{Code, ColumnChoice, Element, Place};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::thunk::{FoldWay, Load, LoopThunk, ReduceThunk};
 use crate::plan::view::Walk;
@@ -67,7 +68,8 @@ impl Builder {
     pub(crate) fn reduce(&mut self, reduction: &ReduceThunk) -> Option<()> {
         let sizes = reduction.space.iter().map(|&(size, _)| size);
         let total = usize::try_from(sizes.product::<i64>()).ok()?;
-        if total > MAX_CHOSEN && is_chosen_by_kernel(reduction) {
+        let by_columns = column_choice(reduction, total);
+        if total > MAX_CHOSEN && by_columns.is_none() && is_chosen_by_kernel(reduction) {
             return None;
         }
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
@@ -117,6 +119,9 @@ impl Builder {
                 let size = fold.sizes[k];
                 self.copy_bytes(1, size, init, fold.outputs[k].behind(result * size));
             }
+        }
+        if let Some(own) = by_columns {
+            return self.choose_columns(&fold, own, total);
         }
         match reduction.way {
             FoldWay::Kernels(op) => self.fold_by_kernel(&fold, op, (shape, total), base),
@@ -264,6 +269,31 @@ impl Builder {
             (op.n, op.unit, op.sizes, op.element) = (each, size, [size, size, 0], element);
         }
         self.work += n / ELEMENTS_PER_WORK;
+        Some(())
+    }
+
+    /// Chooses among pairs by a kernel, down the columns of each plane.
+    fn choose_columns(&mut self, fold: &Fold<'_>, own: ColumnChoice, total: usize) -> Option<()> {
+        let ([values, seconds], [out, out_seconds]) = (&fold.values[..], &fold.outputs[..]) else {
+            return None;
+        };
+        let [value, second] = own.sizes;
+        let [rows, columns] = own.shape;
+        let number = self.choices.len();
+        self.choices.push(own);
+        for at in (0..total).step_by(rows * columns) {
+            let result = result_of(&fold.reduction.space, at);
+            self.breathe();
+            let op = self.push_code(Code::Choose(number));
+            op.operands = [
+                values.behind(at * value),
+                seconds.behind(at * second),
+                out_seconds.behind(result * second),
+            ];
+            op.out = out.behind(result * value);
+            (op.n, op.unit) = (rows * columns, value);
+            self.work += rows * columns / ELEMENTS_PER_WORK;
+        }
         Some(())
     }
 
@@ -427,6 +457,28 @@ fn is_chosen_by_kernel(reduction: &ReduceThunk) -> bool {
     let ty = |k: usize| dtype(reduction.outputs.get(k)?.element_type);
     let kernel = || reduction.choice?.column_kernel(ty(0)?, ty(1)?);
     has_total_order(reduction) && kernel().is_some()
+}
+
+/// The kernel that chooses among pairs down the columns of a reduction, where they are so many that it takes less time than
+/// operations, and may be taken in any order.
+fn column_choice(reduction: &ReduceThunk, total: usize) -> Option<ColumnChoice> {
+    let [.., (rows, true), (columns, false)] = reduction.space[..] else {
+        return None;
+    };
+    let shape = [usize::try_from(rows).ok()?, usize::try_from(columns).ok()?];
+    let is_any_order = faults::holds(Fault::ChoosesInAnyOrder, has_total_order(reduction));
+    if shape[1] < MIN_CHOSEN_COLUMNS || total < MIN_CHOSEN || !is_any_order {
+        return None;
+    }
+    let ty = |k: usize| dtype(reduction.outputs.get(k)?.element_type);
+    let (value, second) = (ty(0)?, ty(1)?);
+    let choice = reduction.choice?;
+    Some(ColumnChoice {
+        choice,
+        kernel: choice.column_kernel(value, second)?,
+        shape,
+        sizes: [value.size_bytes(), second.size_bytes()],
+    })
 }
 
 /// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.

@@ -116,6 +116,7 @@ impl Builder {
                 known: self.known.into(),
                 walks: self.walks.into(),
                 products: self.products.into(),
+                choices: self.choices.into(),
                 outside: self.outside.into(),
                 work,
                 compiled: Compiled::new(when),

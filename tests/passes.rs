@@ -22,7 +22,7 @@ use hlorun::plan::hlo::pass::{Pass, PassContext};
 use hlorun::plan::listing::listing;
 use hlorun::plan::options::{Inspect, MachineCode};
 use hlorun::plan::pipeline::Pipeline;
-use hlorun::plan::schedule::column_folds;
+use hlorun::plan::schedule::{column_folds, row_loops};
 use hlorun::plan::{Check, CompileOptions, Executable, PASSES, compile, hlo};
 use hlorun::text::printer::{PrintOptions, print_module};
 use hlorun::types::PrimitiveType;
@@ -44,7 +44,7 @@ const REORDERS: [&str; 7] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 22] = [
+const ON_THUNKS: [(&str, &[&str]); 23] = [
     ("assignment", &["fusion"]),
     ("column-folds", &["fusion", "vector-bytecode"]),
     ("fusion", &[]),
@@ -56,6 +56,7 @@ const ON_THUNKS: [(&str, &[&str]); 22] = [
     ("product-epilogues", &["fusion"]),
     ("reduced-outward", &["fusion", "transposed-inputs"]),
     ("result-order", &["fusion"]),
+    ("row-loops", &["fusion", "vector-bytecode"]),
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
     ("select-reducers", &["fusion"]),
@@ -344,7 +345,8 @@ fn check_thunks(path: &Path, pass: &str, needed: &[&str], stale: &mut Vec<String
     };
     // Some CPUs have none.
     let has_vectors = is_supported(Op::Binary(BinaryOp::Add), DType::F32, DType::F32);
-    let needs_vectors = [vector_bytecode::NAME, column_folds::NAME].contains(&pass);
+    let needs_vectors =
+        [vector_bytecode::NAME, column_folds::NAME, row_loops::NAME].contains(&pass);
     if !needs_vectors || has_vectors {
         expect(path, before, expected, &after, stale);
     }

@@ -223,14 +223,14 @@ cond {";
 }
 
 #[test]
-fn gaps_between_rows() {
-    // Either array has room for rows at the distance of the other one's.
+fn rows_where_they_lie() {
+    // Every other element of a row is an operand.
     let text = "HloModule fault
 ENTRY e {
   p = f32[200,60] parameter(0)
-  q = f32[200,62] parameter(1)
+  q = f32[200,112] parameter(1)
   a = f32[150,56] slice(p), slice={[0:150], [0:56]}
-  b = f32[150,56] slice(q), slice={[0:150], [0:56]}
+  b = f32[150,56] slice(q), slice={[0:150], [0:112:2]}
   c = f32[150,56] multiply(a, b)
   d = f32[150,56] add(c, a)
   ROOT s = f32[150,56] subtract(d, b)

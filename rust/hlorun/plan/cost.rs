@@ -5,6 +5,7 @@
 
 pub mod layouts;
 pub mod machine_code;
+pub mod row_loops;
 pub mod scalar_bytecode;
 pub mod scatter;
 pub mod windows;
@@ -105,12 +106,6 @@ pub mod tiles {
     pub const MAX_TILE: usize = 2048;
     /// Rows of fewer elements are gathered into tiles of several.
     pub const MIN_RUN: i64 = 512;
-    /// Gaps between rows are computed with them where a row has at least so many times their elements.
-    pub const MIN_ROW_PER_GAP: usize = 8;
-    /// Fewest elements of such a row: outputs are stored row by row.
-    pub const MIN_GAP_ROW: usize = 48;
-    /// Most bytes of such a gap: less than a page.
-    pub const MAX_GAP_BYTES: usize = 1 << 10;
     /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
     pub const MIN_REPEATED: i64 = 32;
     /// Most times that an element is repeated in a row to be written together with its neighbours.

@@ -19,8 +19,8 @@ use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
 use super::schedule::{
-    column_folds, loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
-    shared_loops, small_loop, vector_machine_code,
+    column_folds, loop_merging, pack_constants, product_epilogues, row_loops, row_tiling,
+    scalar_bytecode, shared_loops, small_loop, vector_machine_code,
 };
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
@@ -227,8 +227,11 @@ fn schedule(
     if options.replicas * options.partitions > 1 {
         replication::products::divide(thunks, &assignment);
     }
-    vector_machine_code::prepare(thunks, options.machine_code);
     small_loop::prepare(thunks);
+    if options.fuse && !options.is_off(vector_bytecode::NAME) {
+        pipeline.step(row_loops::NAME, || row_loops::run(thunks));
+    }
+    vector_machine_code::prepare(thunks, options.machine_code);
     let mut bytecode = None;
     pipeline.step(scalar_bytecode::NAME, || {
         scalar_bytecode::prepare(thunks, options.machine_code);

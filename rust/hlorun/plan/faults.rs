@@ -53,7 +53,7 @@ pub enum Fault {
     ChoosesInAnyOrder,
     /// Scalar code leaves for the thunks that it cannot run.
     ScalarCodeSkipsThunk,
-    /// Inputs that are read over the gaps between their rows have rows at one distance.
+    /// An input whose rows are read where they lie has the elements of a row side by side, or one for all of it.
     ReadsOtherRows,
     /// An input whose rows are folded in one pass has the elements of a row side by side, or one for all of it.
     FoldsScatteredRows,

@@ -15,6 +15,7 @@ use super::executable::Executable;
 use super::memory::assign::AllocationKind;
 use super::ops::OpKind;
 use super::options::MachineCode;
+use super::thunk::row_loop::RowLoop;
 use super::thunk::{Access, FoldWay, GemmWay, Place, Thunk, ThunkKind, WhileThunk};
 use super::view::{BufferSlice, PRIVATE};
 use crate::types::ArrayShape;
@@ -139,10 +140,11 @@ fn details(kind: &ThunkKind) -> String {
     match kind {
         ThunkKind::Loop(own) => {
             let shared = if own.is_shared { ", shared" } else { "" };
-            format!("{}{shared}", program(&own.program))
+            let over = over_rows(own.rows.as_deref());
+            format!("{}{over}{shared}", program(&own.program))
         }
         ThunkKind::Reduce(own) => {
-            let mapped = program(&own.program);
+            let mapped = program(&own.program) + &over_rows(own.rows.as_deref());
             let way = match own.way {
                 FoldWay::Kernels(_) if own.columns.is_some() => "in one pass with its values",
                 FoldWay::Kernels(_) => "kernels",
@@ -211,6 +213,18 @@ fn repeated(own: &WhileThunk) -> String {
         let _ = write!(text, "; machine code {when}");
     }
     text
+}
+
+/// Over what rows a loop goes.
+fn over_rows(rows: Option<&RowLoop>) -> String {
+    let Some(rows) = rows else {
+        return String::new();
+    };
+    let copied = rows.inputs.iter().filter(|input| input.1.is_copied());
+    match copied.count() {
+        0 => format!(", over rows of {}", rows.row),
+        copied => format!(", over rows of {}, {copied} of them copied", rows.row),
+    }
 }
 
 /// The steps of a program, and how they run.

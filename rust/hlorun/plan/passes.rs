@@ -2,8 +2,8 @@
 
 use super::element::{choice, vector_bytecode};
 use super::schedule::{
-    column_folds, loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
-    shared_loops,
+    column_folds, loop_merging, pack_constants, product_epilogues, row_loops, row_tiling,
+    scalar_bytecode, shared_loops,
 };
 use super::thunk::machine_code;
 use super::{hlo, lower, replication};
@@ -11,7 +11,7 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 22] = [
+const STEPS: [&str; 23] = [
     "fusion",
     lower::joined_inputs::NAME,
     lower::packed_operand::NAME,
@@ -31,6 +31,7 @@ const STEPS: [&str; 22] = [
     loop_merging::NAME,
     column_folds::NAME,
     shared_loops::NAME,
+    row_loops::NAME,
     scalar_bytecode::NAME,
     machine_code::NAME,
     replication::NAME,

@@ -4,17 +4,8 @@
 //! keeps a block of columns in the first-level cache over all rows. Promise: each result is combined with the values of its
 //! column in the order of the rows, and has the bits that the kernels of the steps give.
 
-use super::{LARGE_COST, SMALL_COST, Step, Strides, VectorBytecode, WIDE};
+use super::{Rows, Step, VectorBytecode};
 use crate::{DType, Isa};
-
-/// An operand of a fold.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows {
-    /// Its first element.
-    pub address: *const u8,
-    /// Bytes from row to row.
-    pub step: isize,
-}
 
 /// Values and the combination of them, in one pass.
 #[derive(Clone, Debug)]
@@ -84,37 +75,29 @@ impl ColumnFold {
         scratch: *mut u8,
     ) {
         let code = &self.code;
-        let (small, large) = (code.lanes, WIDE * code.lanes);
-        debug_assert!(columns >= small && operands.len() + 1 == self.sizes.len());
+        debug_assert!(operands.len() + 1 == self.sizes.len());
         let size = code.size;
-        let rest = columns % large;
-        let is_large = rest.div_ceil(small) * SMALL_COST > LARGE_COST && columns >= large;
+        let blocks = code.blocks(columns);
         // The last columns are folded by a block that ends there and may overlap the one before it. It works on a copy of the
         // results; only those that are not folded yet are copied back.
-        let width = if is_large { large } else { small };
-        let left = rest % width;
-        let (first, at) = (columns - width, columns - left);
         // SAFETY: the caller's promise: every block lies inside the columns, and the scratch ends with room for one.
         unsafe {
             let apart = scratch.add(code.scratch_bytes());
-            if left > 0 {
-                let bytes = width * size;
+            if let Some(first) = blocks.last() {
+                let bytes = blocks.width * size;
                 std::ptr::copy_nonoverlapping(results.add(first * size), apart, bytes);
             }
             code.place_locals(scratch.cast(), scratch.add(code.table_bytes()));
-            for column in (0..columns - rest).step_by(large) {
-                let to = results.add(column * size);
-                self.block(operands, (column, rows), to, scratch, true);
-            }
-            for column in (columns - rest..at).step_by(width) {
+            for (column, is_large) in blocks.whole() {
                 let to = results.add(column * size);
                 self.block(operands, (column, rows), to, scratch, is_large);
             }
-            if left > 0 {
-                self.block(operands, (first, rows), apart, scratch, is_large);
-                let done = (width - left) * size;
-                let to = results.add(at * size);
-                std::ptr::copy_nonoverlapping(apart.add(done), to, left * size);
+            if let Some(first) = blocks.last() {
+                self.block(operands, (first, rows), apart, scratch, blocks.is_wide);
+                let done = (blocks.others - first) * size;
+                let to = results.add(blocks.others * size);
+                let left = (columns - blocks.others) * size;
+                std::ptr::copy_nonoverlapping(apart.add(done), to, left);
             }
         }
     }
@@ -131,31 +114,18 @@ impl ColumnFold {
         scratch: *mut u8,
         is_large: bool,
     ) {
-        let code = &self.code;
-        let (own, count) = (code.locals, code.bytes.len());
-        let pointers = scratch.cast::<*mut u8>();
-        // SAFETY: scratch begins with the table, of which every address outside and how it moves on is written here.
-        unsafe {
-            let steps = pointers.add(own + count).cast::<isize>();
-            for (k, operand) in operands.iter().enumerate() {
-                let before = match self.is_single.get(k) {
-                    Some(true) => 0,
-                    _ => column * self.sizes[k],
-                };
-                let address = operand.address.add(before).cast_mut();
-                pointers.add(own + k).write(address);
-                steps.add(k).write(operand.step);
-            }
-            for k in operands.len()..count {
-                pointers.add(own + k).write(to);
-                steps.add(k).write(0);
-            }
-            let strides = Strides {
-                first: own,
-                bytes: std::slice::from_raw_parts(steps, count),
+        let rows_of = |(k, operand): (usize, &Rows)| {
+            let before = match self.is_single.get(k) {
+                Some(true) => 0,
+                _ => column * self.sizes[k],
             };
-            code.run_blocks(pointers, strides, rows, is_large);
-        }
+            (operand.address.wrapping_add(before), operand.step)
+        };
+        // The results so far, and what they become.
+        let results = std::iter::repeat((to, 0));
+        let outside = operands.iter().enumerate().map(rows_of).chain(results);
+        // SAFETY: the caller's promise.
+        unsafe { self.code.run_column(outside, rows, scratch, is_large) }
     }
 }
 
@@ -210,7 +180,7 @@ mod tests {
                     }
                     let size = size_of::<T>();
                     let rows_of = |values: &[T], step: usize| Rows {
-                        address: values.as_ptr().cast(),
+                        address: values.as_ptr().cast_mut().cast(),
                         step: (step * size) as isize,
                     };
                     let operands = [rows_of(&single, 1), rows_of(&row, columns)];

@@ -16,6 +16,7 @@ mod machine;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 mod order;
+mod rows;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod run;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -39,8 +40,9 @@ use code::Micro;
 #[cfg(target_arch = "x86_64")]
 use std::sync::Arc;
 
-pub use columns::{ColumnFold, Rows};
+pub use columns::ColumnFold;
 use compile::{Compiled, Compiler};
+pub use rows::{RowCode, Rows};
 use run::WIDE;
 
 /// What a step of vector bytecode does.

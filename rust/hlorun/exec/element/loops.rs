@@ -5,314 +5,19 @@
 
 use std::cell::RefCell;
 
-use super::gaps::Gaps;
-use super::joined::Joined;
 use super::program::Frame;
+use super::rows;
+use super::sources::Sources;
 use super::stream;
 use super::walk;
-use crate::buffers::AlignedBytes;
-use crate::error::{HloError, Result};
+use crate::error::Result;
 use crate::exec::environment::{Environment, PreparedThunk, try_parallel};
 use crate::exec::memory::Memory;
-use crate::plan::cost::tiles::{HALVED_WORK, MOST_REPEATED, TASK_WORK};
-use crate::plan::element::elementwise::dtype;
-use crate::plan::element::program::{Home, Program, Register};
-use crate::plan::faults::{self, Fault};
-use crate::plan::schedule::tiles::row_of;
-use crate::plan::thunk::{Load, LoadKind, LoopThunk, PickedWalk};
-use crate::plan::view::{PRIVATE, Walk};
-
-/// An input of a running loop.
-struct Source<'p> {
-    load: &'p Load,
-    base: *const u8,
-    size: usize,
-    /// Writes indices that grow by a step as its elements, where there is such a kernel.
-    iota: Option<hlorun_kernels::Iota>,
-    /// Makes its elements of indices.
-    from_index: hlorun_kernels::Unary,
-    /// Its register is filled once for all tiles.
-    is_constant: bool,
-    /// Elements after which it repeats, if they are few.
-    period: Option<usize>,
-    /// Set where it has several pieces; `base` then means nothing.
-    joined: Option<Joined>,
-}
-
-/// Inputs of a running loop, ready to be put into a frame.
-pub struct Sources<'p> {
-    sources: Vec<Source<'p>>,
-    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
-    run: usize,
-}
-
-// SAFETY: addresses are only read, and the memory outlives the loop.
-unsafe impl Sync for Sources<'_> {}
-
-impl<'p> Sources<'p> {
-    /// The inputs `loads`, addresses resolved.
-    ///
-    /// Errors: an element type that has no kernels, which compilation refuses.
-    pub fn new(memory: &Memory, program: &Program, loads: &'p [Load]) -> Result<Sources<'p>> {
-        let sources = loads
-            .iter()
-            .map(|load| {
-                let is_constant = load.is_constant();
-                let ty = program.types[load.register.0 as usize];
-                let size = ty.size_bytes();
-                let (base, joined) = match &load.kind {
-                    LoadKind::View(view) => (memory.first(view).cast_const(), None),
-                    LoadKind::Iota => (std::ptr::null(), None),
-                    LoadKind::Joined(pieces) => {
-                        (std::ptr::null(), Some(Joined::new(memory, pieces, size)))
-                    }
-                };
-                let to = dtype(ty).ok_or_else(|| HloError::execution("a type without kernels"))?;
-                // Scratch of a row tile is never larger than the tile.
-                let is_fixed = !load.is_dense && !is_constant && load.private().is_none();
-                let period = is_fixed.then(|| period(&load.walk)).flatten();
-                Ok(Source {
-                    load,
-                    base,
-                    size,
-                    iota: hlorun_kernels::iota(to),
-                    from_index: hlorun_kernels::convert(hlorun_kernels::DType::S64, to),
-                    is_constant,
-                    period,
-                    joined,
-                })
-            })
-            .collect::<Result<Vec<Source<'_>>>>()?;
-        let run = sources
-            .iter()
-            .filter(|source| source.period.is_none())
-            .filter_map(|source| row_of(source.load))
-            .min();
-        Ok(Sources {
-            sources,
-            run: run.unwrap_or(usize::MAX),
-        })
-    }
-
-    /// Finds the inputs that lie in a row tile's scratch where they are now.
-    pub fn rebase(&mut self, memory: &Memory) {
-        for source in &mut self.sources {
-            if let Some(view) = source.load.private() {
-                source.base = memory.first(view).cast_const();
-            }
-        }
-    }
-
-    /// Finds the inputs at places that indices name where they are now.
-    pub fn locate(&mut self, memory: &Memory) {
-        for source in &mut self.sources {
-            if let LoadKind::View(view) = &source.load.kind
-                && !view.dynamic.is_empty()
-            {
-                source.base = memory.first(view).cast_const();
-            }
-        }
-    }
-
-    /// Where a dense input has its element `at`, which may be one that it does not have.
-    fn dense(&self, input: usize, at: usize) -> *const u8 {
-        let source = &self.sources[input];
-        source.base.wrapping_add(at.wrapping_mul(source.size))
-    }
-
-    /// Where an input has the element `offset` elements after its first one, and the bytes of an element.
-    pub fn element(&self, input: usize, offset: i64) -> (*const u8, usize) {
-        let source = &self.sources[input];
-        let bytes = offset as isize * source.size as isize;
-        (source.base.wrapping_offset(bytes), source.size)
-    }
-
-    /// Asks for elements `start..start + n` of all dense inputs, which are read soon.
-    pub fn expect(&self, start: usize, n: usize) {
-        for (input, source) in self.sources.iter().enumerate() {
-            if source.load.is_dense && matches!(source.load.kind, LoadKind::View(_)) {
-                hlorun_kernels::stream::expect::<true>(self.dense(input, start), n * source.size);
-            }
-        }
-    }
-
-    /// Most elements of a tile that begins at `start`.
-    pub fn limit(&self, start: usize) -> usize {
-        walk::rest_of_run(self.run, start)
-    }
-
-    /// A frame for `program` with these inputs; what never changes is filled in.
-    pub fn frame(&self, program: &Program, tile: usize) -> Result<Frame> {
-        let staged = self
-            .sources
-            .iter()
-            .filter(|s| !s.load.is_dense && s.period.is_none())
-            .map(|s| s.load.register);
-        let is_constant = |register: Register| {
-            let constants = self.sources.iter().filter(|source| source.is_constant);
-            constants
-                .into_iter()
-                .any(|source| source.load.register == register)
-        };
-        let mut frame = Frame::with_staging(program, tile, staged, is_constant)?;
-        if self.sources.iter().any(|s| s.period.is_some()) {
-            let tile = frame.tile();
-            let repeated = |s: &Source<'_>| s.period.map(|n| s.repeated(n, tile)).transpose();
-            frame.periods = self.sources.iter().map(repeated).collect::<Result<_>>()?;
-        }
-        self.fill_constants(&frame);
-        Ok(frame)
-    }
-
-    /// Reads again what a frame holds of inputs from one run to the next: single elements and repeated rows.
-    pub fn refresh(&self, frame: &mut Frame) {
-        let is_held = |s: &Source<'_>| s.is_constant || s.period.is_some();
-        if faults::holds(Fault::HoldsOldInputs, !self.sources.iter().any(is_held)) {
-            return;
-        }
-        for (source, repeated) in self.sources.iter().zip(&mut frame.periods) {
-            if let (Some(period), Some(repeated)) = (source.period, repeated) {
-                source.repeat(period, repeated);
-            }
-        }
-        self.fill_constants(frame);
-    }
-
-    fn fill_constants(&self, frame: &Frame) {
-        for source in self.sources.iter().filter(|source| source.is_constant) {
-            let register = source.load.register;
-            let (to, count) = (frame.pointer(register), frame.constant_room(register));
-            // SAFETY: staging holds so many elements, and the base one.
-            unsafe { hlorun_kernels::fill(source.size, source.base, to, count) };
-        }
-    }
-
-    /// Lets the inputs hold elements `start..start + n` of the loop.
-    pub fn fill(&self, frame: &mut Frame, start: usize, n: usize) {
-        for (at, source) in self.sources.iter().enumerate() {
-            let register = source.load.register;
-            if let (Some(period), Some(Some(repeated))) = (source.period, frame.periods.get(at)) {
-                let at = start % period * source.size;
-                // A period and a tile have room, and the period begins before its end.
-                frame.bind(register, repeated.as_ptr().wrapping_add(at).cast_mut());
-                continue;
-            }
-            match &source.load.kind {
-                LoadKind::View(_) if source.load.is_dense => {
-                    // SAFETY: a dense view has an element for every position of the loop.
-                    let at = unsafe { source.base.add(start * source.size) };
-                    frame.bind(register, at.cast_mut());
-                }
-                LoadKind::View(_) if source.is_constant => {}
-                LoadKind::View(_) => {
-                    // SAFETY: the walk stays inside the view, the staging holds a tile.
-                    unsafe {
-                        if let Some(offset) = walk::run_at(&source.load.walk, start, n) {
-                            let at = source.base.offset(offset as isize * source.size as isize);
-                            frame.bind(register, at.cast_mut());
-                            continue;
-                        }
-                        frame.unbind(register);
-                        walk::gather(
-                            &source.load.walk,
-                            source.size,
-                            source.base,
-                            start,
-                            n,
-                            frame.pointer(register),
-                        );
-                    }
-                }
-                LoadKind::Iota => iota(source, start, n, frame.pointer(register)),
-                LoadKind::Joined(_) => source.join(frame, start, n),
-            }
-        }
-    }
-}
-
-impl Source<'_> {
-    /// Lets a joined input hold elements `start..start + n`.
-    fn join(&self, frame: &mut Frame, start: usize, n: usize) {
-        let (Some(joined), register) = (&self.joined, self.load.register) else {
-            return;
-        };
-        if let Some(at) = joined.run_at(start, n) {
-            return frame.bind(register, at.cast_mut());
-        }
-        frame.unbind(register);
-        // SAFETY: the input has an element for every position of the loop, and the staging holds a tile.
-        unsafe { joined.gather(start, n, frame.pointer(register)) };
-    }
-
-    /// Its first `period + tile` elements: a tile may begin anywhere in a period.
-    fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes> {
-        let mut bytes = AlignedBytes::uninitialized((period + tile) * self.size)?;
-        self.repeat(period, &mut bytes);
-        Ok(bytes)
-    }
-
-    /// Fills `bytes` with its first elements, of which a period has room there.
-    fn repeat(&self, period: usize, bytes: &mut AlignedBytes) {
-        let to = bytes.as_mut_ptr();
-        // SAFETY: the walk has a period's elements inside the view; the rest is copied from what is
-        // written already.
-        unsafe {
-            match self.load.kind {
-                LoadKind::View(_) => {
-                    walk::gather(&self.load.walk, self.size, self.base, 0, period, to);
-                }
-                LoadKind::Iota => iota(self, 0, period, to),
-                // Its rows follow each other; they have no period.
-                LoadKind::Joined(_) => {}
-            }
-        }
-        let (mut done, all) = (period * self.size, bytes.len());
-        while done < all {
-            let more = done.min(all - done);
-            bytes.as_uninit_mut().copy_within(..more, done);
-            done += more;
-        }
-    }
-}
-
-/// Elements after which a walk begins again, where they are few and it does so often.
-fn period(walk: &Walk) -> Option<usize> {
-    let outer = walk.iter().take_while(|step| step.1 == 0).count();
-    let count = |steps: &[(i64, i64)]| {
-        let sizes = steps.iter().map(|step| step.0);
-        sizes.fold(1i64, i64::saturating_mul)
-    };
-    let (times, period) = (count(&walk[..outer]), count(&walk[outer..]));
-    let pays = times.saturating_mul(period) >= 4 * MOST_REPEATED;
-    (pays && times > 1 && (1..=MOST_REPEATED).contains(&period)).then_some(period as usize)
-}
-
-/// Writes the indices of elements `start..start + n` as elements of the source.
-fn iota(source: &Source<'_>, start: usize, n: usize, out: *mut u8) {
-    const CHUNK: usize = 256;
-    let walk = &source.load.walk;
-    if let Some(iota) = source.iota {
-        return walk::pieces(walk, start, n, |first, step, done, count| {
-            // SAFETY: `out` is a whole tile of such elements.
-            unsafe { iota(first, step, out.add(done * source.size), count) };
-        });
-    }
-    let mut values = [0i64; CHUNK];
-    let mut done = 0;
-    while done < n {
-        let count = CHUNK.min(n - done);
-        walk::pieces(walk, start + done, count, |offset, stride, at, len| {
-            for (i, value) in values[at..at + len].iter_mut().enumerate() {
-                *value = offset + i as i64 * stride;
-            }
-        });
-        // SAFETY: `values` holds `count` elements and `out` a whole tile.
-        unsafe {
-            (source.from_index)(values.as_ptr().cast(), out.add(done * source.size), count);
-        }
-        done += count;
-    }
-}
+use crate::plan::cost::tiles::{HALVED_WORK, TASK_WORK};
+use crate::plan::element::program::{Home, Register};
+use crate::plan::thunk::row_loop::RowLoop;
+use crate::plan::thunk::{Load, LoopThunk, PickedWalk};
+use crate::plan::view::{PRIVATE, offset_in};
 
 /// Where a loop's output goes.
 struct Target<'p> {
@@ -338,8 +43,8 @@ pub struct Running<'p> {
     thunk: &'p LoopThunk,
     sources: Sources<'p>,
     targets: Targets<'p>,
-    /// Set where it goes over rows and the gaps between them.
-    gaps: Option<Gaps>,
+    /// Set where it goes over rows.
+    rows: Option<&'p RowLoop>,
     tile: usize,
 }
 
@@ -376,7 +81,7 @@ impl<'p> Running<'p> {
             thunk,
             sources: Sources::new(memory, program, &thunk.loads)?,
             targets: Targets(targets),
-            gaps: None,
+            rows: None,
             tile: program.tile(thunk.count),
         })
     }
@@ -385,7 +90,12 @@ impl<'p> Running<'p> {
     fn alone(thunk: &'p LoopThunk, environment: &Environment<'_>) -> Result<Running<'p>> {
         let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
         let mut running = Running::new(thunk, &environment.memory, &|_| streams)?;
-        running.over_gaps(&environment.memory);
+        if let Some(rows) = thunk.rows.as_deref()
+            && running.targets.0.iter().all(|target| !target.streams)
+        {
+            running.rows = Some(rows);
+            running.tile = rows.tile * rows.row;
+        }
         Ok(running)
     }
 
@@ -414,17 +124,6 @@ impl<'p> Running<'p> {
         }
     }
 
-    /// Lets it go over gaps between rows, if that suits it. Nobody else may write into these meanwhile.
-    fn over_gaps(&mut self, memory: &Memory) {
-        let program = &self.thunk.program;
-        let is_slot =
-            |register: Register| matches!(program.homes[register.0 as usize], Home::Slot(_));
-        let mut targets = self.targets.0.iter();
-        if targets.all(|target| is_slot(target.register) && !target.streams) {
-            self.gaps = Gaps::of(self.thunk, memory);
-        }
-    }
-
     /// Finds what lies at places that indices name where it is now.
     fn locate(&mut self, memory: &Memory) {
         self.sources.locate(memory);
@@ -433,23 +132,28 @@ impl<'p> Running<'p> {
                 target.base = memory.first(&store.view);
             }
         }
-        if self.gaps.is_some() {
-            self.over_gaps(memory);
-        }
     }
 
     /// What a thread needs to run parts of the loop.
     pub fn frame(&self) -> Result<Frame> {
-        self.sources.frame(&self.thunk.program, self.tile)
+        match self.rows {
+            Some(rows) => rows::frame(rows),
+            None => self.sources.frame(&self.thunk.program, self.tile),
+        }
     }
 
-    /// Computes elements `range`; [`Running::finish`] must follow once before others read them.
+    /// Computes elements `range`, whole rows where it goes over such; [`Running::finish`] must follow once before others read
+    /// them.
     pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
-        if let Some(gaps) = &self.gaps {
-            // SAFETY: the inputs are bound to `n` elements.
-            return gaps.range(frame, range, |frame, n| unsafe {
-                frame.run(&self.thunk.program, n);
-            });
+        if let Some(rows) = self.rows {
+            let place = |result: usize, first: usize| {
+                let target = &self.targets.0[result];
+                let offset = offset_in(target.walk, first as i64) as isize;
+                let at = target.base.wrapping_offset(offset * target.size as isize);
+                (at, target.size)
+            };
+            // SAFETY: a store has a place for every element of the loop, and the plan knows which inputs it may overlap.
+            return unsafe { rows::range(rows, &self.sources, place, frame, range) };
         }
         let mut start = range.start;
         while start < range.end {
@@ -542,7 +246,9 @@ pub fn prepare<'t>(
     Some(Box::new(move |environment| {
         let (running, frame) = &mut *state.borrow_mut();
         running.locate(&environment.memory);
-        running.sources.refresh(frame);
+        if running.rows.is_none() {
+            running.sources.refresh(frame);
+        }
         running.range(frame, 0..thunk.count);
         running.finish();
         Ok(())

@@ -1,13 +1,14 @@
 //! Runs what computes elements: fused loops, tiled rows, bytecode.
 
-mod gaps;
 mod joined;
 pub mod loops;
 pub mod machine_code;
 pub mod outside;
 mod picks;
 pub mod program;
+pub mod rows;
 pub mod scalar_bytecode;
 pub mod small_loop;
+pub mod sources;
 pub mod stream;
 pub mod walk;

@@ -106,6 +106,28 @@ impl Frame {
         })
     }
 
+    /// A frame of memory for vector bytecode alone: `scratch` bytes of it, zero, and `copies` bytes for copies of operands.
+    pub fn of_vector_bytecode(tile: usize, scratch: usize, copies: usize) -> Result<Frame> {
+        let scratch = scratch.next_multiple_of(ALIGNMENT);
+        let mut all = Scratch::new::<u8>(scratch + copies + ALIGNMENT)?;
+        let base: *mut u8 = all.get();
+        // SAFETY: it has that many bytes.
+        unsafe { base.write_bytes(0, scratch) };
+        Ok(Frame {
+            pointers: vec![base.wrapping_add(scratch)],
+            tile,
+            fixed: Vec::new(),
+            _scratch: all,
+            vector_scratch: base,
+            periods: Vec::new(),
+        })
+    }
+
+    /// The scratch and the copies of [`Frame::of_vector_bytecode`].
+    pub fn vector_memory(&mut self) -> (*mut u8, *mut u8) {
+        (self.vector_scratch, self.pointers[0])
+    }
+
     /// Most elements a run may have.
     pub fn tile(&self) -> usize {
         self.tile

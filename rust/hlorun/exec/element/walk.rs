@@ -332,8 +332,18 @@ fn for_blocks(
     let outer = &walk[..walk.len() - depth];
     let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
     let (times, step) = (times as usize, step as isize);
-    let mut done = (start.next_multiple_of(size) - start).min(n);
-    part(start, done, 0);
+    if start == 0 && outer.is_empty() && n == times * size {
+        // The whole of a short walk, as steps of a loop take it: without a division.
+        return whole(0, step, times, 0);
+    }
+    // Most other runs begin and end with a block: nothing is prepared for parts that are not there.
+    let mut done = match start % size {
+        0 => 0,
+        into => (size - into).min(n),
+    };
+    if done > 0 {
+        part(start, done, 0);
+    }
     while n - done >= size {
         let at = (start + done) / size;
         let first = at % times;
@@ -342,7 +352,9 @@ fn for_blocks(
         whole(offset + first as isize * step, step, count, done);
         done += count * size;
     }
-    part(start + done, n - done, done);
+    if done < n {
+        part(start + done, n - done, done);
+    }
 }
 
 /// [`gather`] of [blocks](for_blocks): `write(from, step, count, to)` copies `count` blocks that lie `step` elements apart.

@@ -7,7 +7,7 @@ use hlorun_kernels::vector_bytecode::{ColumnFold, Rows};
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::exec::element::loops::Sources;
+use crate::exec::element::sources::Sources;
 use crate::plan::schedule::column_folds::{Planes, plane_of, planes};
 use crate::plan::schedule::scalar_bytecode::folds::result_of;
 use crate::plan::thunk::ReduceThunk;
@@ -73,7 +73,7 @@ impl<'t> Columns<'t> {
                 let first = offset_in(&planes.outer, (at / plane) as i64);
                 let (address, size) = sources.element(*input, first);
                 Rows {
-                    address,
+                    address: address.cast_mut(),
                     step: planes.row_step as isize * size as isize,
                 }
             });

@@ -13,6 +13,7 @@ use super::job::{Accumulators, Choosing, Job, writes_in_place};
 use super::moves::{Stretches, halve_by, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
+use crate::exec::element::rows;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::{Program, Register};
 use crate::plan::schedule::fold_shape::Shape;
@@ -43,6 +44,8 @@ pub(crate) struct Tile {
     /// Per operand, room for a tile that is transposed or folded; none where neither happens.
     stage: SmallVec<[*mut u8; 2]>,
     _scratch: Option<Scratch>,
+    /// What code over rows needs.
+    pub(super) rows: Option<Frame>,
     /// What one pass over columns needs.
     pub(super) columns: Option<Scratch>,
     /// Values computed since the last check whether the run is to end.
@@ -84,6 +87,7 @@ impl Tile {
             },
             stage,
             _scratch: scratch,
+            rows: job.rows.map(rows::frame).transpose()?,
             columns: job.columns.as_ref().map(Columns::scratch).transpose()?,
             unasked: 0,
         })

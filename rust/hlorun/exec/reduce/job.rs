@@ -1,7 +1,7 @@
 //! What is reduced, and where results gather.
 
 use super::columns::Columns;
-use crate::exec::element::loops::Sources;
+use crate::exec::element::sources::Sources;
 use crate::exec::environment::Environment;
 use crate::plan::cost::reduce::MIN_LANE_RUN;
 use crate::plan::element::elementwise::dtype;
@@ -9,6 +9,7 @@ use crate::plan::element::program::{Home, Program, Register, Task};
 use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{has_total_order, row_lanes};
+use crate::plan::thunk::row_loop::RowLoop;
 use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
 use crate::plan::view::Walk;
 use hlorun_kernels::choice::{Choice, Choose, ChooseColumns, ChooseRow};
@@ -143,6 +144,7 @@ pub(crate) struct Job<'t> {
     pub(super) identity: Option<[u8; 16]>,
     /// Set where values are computed and folded in one pass.
     pub(super) columns: Option<Columns<'t>>,
+    pub(super) rows: Option<&'t RowLoop>,
     /// Asked whether the run is to end; none where the reduction is short.
     pub(super) run_of: Option<&'t Environment<'t>>,
 }

@@ -9,7 +9,9 @@ pub(crate) mod fold;
 pub(crate) mod job;
 mod moves;
 
-use super::element::loops::Sources;
+use super::element::program::Frame;
+use super::element::rows;
+use super::element::sources::Sources;
 use super::element::walk::rest_of_run;
 use super::environment::{Environment, PreparedThunk, try_parallel};
 use super::memory::Memory;
@@ -269,6 +271,7 @@ impl<'t> Job<'t> {
             identity: kernels.and_then(|k| k.identity),
             fold_rows: kernels.and_then(|k| k.fold_rows),
             halve_rows: kernels.and_then(|k| k.halve_rows),
+            rows: thunk.rows.as_deref(),
             columns: Columns::of(thunk),
             run_of: None,
         })
@@ -482,7 +485,6 @@ impl<'t> Job<'t> {
             let result = |index| accumulators.at(0, index);
             return columns.fold(&self.sources, range, &result, scratch);
         }
-        let program = &self.thunk.program;
         let mut start = range.start;
         while start < range.end {
             // Tiles end at the same places however the work is divided, so that sums are formed in
@@ -497,9 +499,7 @@ impl<'t> Job<'t> {
             if let Some(ahead) = ahead {
                 self.sources.expect(start + ahead, n);
             }
-            self.sources.fill(&mut tile.values, start, n);
-            // SAFETY: every input holds `n` elements.
-            unsafe { tile.values.run(program, n) };
+            self.values(tile, start, n);
             tile.accumulate(self, start, n, accumulators);
             start += n;
             tile.unasked += n;
@@ -507,6 +507,51 @@ impl<'t> Job<'t> {
                 tile.unasked = 0;
                 self.run_of.iter().for_each(|run| run.operation().check());
             }
+        }
+    }
+
+    /// Computes elements `start..start + n` of the walk into the outputs of the tile: rows by the code that reads them where
+    /// they lie, parts of rows at either end by tiles.
+    fn values(&self, tile: &mut Tile, start: usize, n: usize) {
+        let (program, values) = (&self.thunk.program, &mut tile.values);
+        let part = |values: &mut Frame, start: usize, n: usize| {
+            self.sources.fill(values, start, n);
+            // SAFETY: every input holds `n` elements.
+            unsafe { values.run(program, n) };
+        };
+        let (Some(rows), Some(frame)) = (self.rows, &mut tile.rows) else {
+            return part(values, start, n);
+        };
+        let head = (start.next_multiple_of(rows.row) - start).min(n);
+        if head > 0 {
+            part(values, start, head);
+        }
+        let end = head + (n - head) / rows.row * rows.row;
+        if head < end {
+            let place = |result: usize, first: usize| {
+                let output = program.outputs[result];
+                let size = program.types[output.0 as usize].size_bytes();
+                let to = values.pointer(output);
+                (to.wrapping_add((first - start) * size), size)
+            };
+            let whole = start + head..start + end;
+            // SAFETY: a tile has room for `n` elements of each output, and is the frame's own.
+            unsafe { rows::range(rows, &self.sources, place, frame, whole) };
+        }
+        if end < n {
+            let begins = |values: &mut Frame, by: usize| {
+                for &output in &program.outputs {
+                    let size = program.types[output.0 as usize].size_bytes() as isize;
+                    let to = values.pointer(output);
+                    values.bind(output, to.wrapping_offset(by as isize * size));
+                }
+            };
+            begins(values, end);
+            part(values, start + end, n - end);
+            program
+                .outputs
+                .iter()
+                .for_each(|&output| values.unbind(output));
         }
     }
 }

@@ -4,7 +4,9 @@
 //! In: a program's steps. Out: its tasks. Vector bytecode keeps what its steps pass to each other in
 //! registers, where single steps write and read a tile each; what it computes is the same to the bit.
 
-use hlorun_kernels::vector_bytecode::{self, ColumnFold, Op, Operand, VectorBytecode, Width};
+use hlorun_kernels::vector_bytecode::{
+    self, ColumnFold, Op, Operand, RowCode, VectorBytecode, Width,
+};
 use hlorun_kernels::{BinaryOp, DType, Side, UnaryOp};
 use rustc_hash::FxHashMap;
 
@@ -39,41 +41,59 @@ impl Program {
             return None;
         };
         let ty = dtype(self.types[output.0 as usize])?;
-        let (count, so_far) = (self.inputs.len(), self.inputs.len() as u32);
-        let operand = |register: Register| {
-            let constant = self.values.iter().find(|value| value.0 == register);
-            if let Some(&(_, index)) = constant {
-                return Some(Operand::Constant(self.constants[index as usize]));
-            }
-            let input = self.inputs.iter().position(|&input| input == register);
-            let result = || self.steps.iter().position(|step| step.result == register);
-            let value = input.or_else(|| Some(count + 1 + result()?))?;
-            Some(Operand::Value(value as u32))
-        };
-        let steps = self.steps.iter();
-        let mut steps = steps
-            .map(|step| {
-                step_width(self, step)?;
-                vector_step(self, step, &operand)
-            })
-            .collect::<Option<Vec<_>>>()?;
+        let so_far = self.inputs.len();
+        let (mut types, mut steps) = self.as_vector_steps(so_far + 1)?;
         steps.push(vector_bytecode::Step {
             op: Op::Binary(op),
             operands: [
-                Operand::Value(so_far),
-                operand(output)?,
+                Operand::Value(so_far as u32),
+                self.vector_operand(output, so_far + 1)?,
                 Operand::Constant([0; 16]),
             ],
             count: 2,
             from: ty,
             to: ty,
         });
-        let inputs = self.inputs.iter();
-        let mut types = inputs
-            .map(|register| dtype(self.types[register.0 as usize]))
-            .collect::<Option<Vec<_>>>()?;
         types.push(ty);
         ColumnFold::new(&types, is_single, &steps)
+    }
+
+    /// The whole program over rows; inputs for which `is_single` holds have one element for all columns of a row. Its results
+    /// are `outputs`, all different. `None` where vector bytecode has no such steps.
+    pub fn row_code(&self, is_single: &[bool], outputs: &[Register]) -> Option<RowCode> {
+        let count = self.inputs.len();
+        let (types, steps) = self.as_vector_steps(count)?;
+        let result = |&register| match self.vector_operand(register, count)? {
+            Operand::Value(value) => Some(value),
+            Operand::Constant(_) => None,
+        };
+        let results = outputs.iter().map(result).collect::<Option<Vec<_>>>()?;
+        RowCode::new(&types, is_single, &steps, &results)
+    }
+
+    /// Types of the inputs, and all steps as those of vector bytecode with `inputs` inputs, of which the program's are the first.
+    fn as_vector_steps(&self, inputs: usize) -> Option<(Vec<DType>, Vec<vector_bytecode::Step>)> {
+        let types = self.inputs.iter();
+        let types = types.map(|register| dtype(self.types[register.0 as usize]));
+        let steps = self.steps.iter().map(|step| {
+            step_width(self, step)?;
+            vector_step(self, step, &|register| {
+                self.vector_operand(register, inputs)
+            })
+        });
+        Some((types.collect::<Option<_>>()?, steps.collect::<Option<_>>()?))
+    }
+
+    /// A register as an operand of [`Program::as_vector_steps`].
+    fn vector_operand(&self, register: Register, inputs: usize) -> Option<Operand> {
+        let constant = self.values.iter().find(|value| value.0 == register);
+        if let Some(&(_, index)) = constant {
+            return Some(Operand::Constant(self.constants[index as usize]));
+        }
+        let input = self.inputs.iter().position(|&input| input == register);
+        let result = || self.steps.iter().position(|step| step.result == register);
+        let value = input.or_else(|| Some(inputs + result()?))?;
+        Some(Operand::Value(value as u32))
     }
 
     /// Lets the pieces of vector bytecode become machine code once each was interpreted for about `least` cycles.

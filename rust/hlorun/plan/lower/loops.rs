@@ -108,6 +108,7 @@ impl<'m> Lowering<'m> {
                 stores: vec![store],
                 is_shared: false,
                 small: None,
+                rows: None,
             })),
         );
         Ok(())
@@ -370,6 +371,7 @@ impl<'m> Lowering<'m> {
                 inits,
                 outputs,
                 columns: None,
+                rows: None,
             })),
         );
         Ok(value)

@@ -154,6 +154,7 @@ impl<'m> Lowering<'m> {
                 stores,
                 is_shared: false,
                 small: None,
+                rows: None,
             })),
         );
     }

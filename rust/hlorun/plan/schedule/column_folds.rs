@@ -52,7 +52,7 @@ pub fn planes(walk: &Walk, (rows, columns): (i64, i64)) -> Option<Planes> {
 }
 
 /// Takes the fastest dimension of `size` elements off a walk; returns its stride. `None` where the walk ends within it.
-fn split_last(walk: &mut Walk, size: i64) -> Option<i64> {
+pub(super) fn split_last(walk: &mut Walk, size: i64) -> Option<i64> {
     if size == 1 {
         return Some(0);
     }

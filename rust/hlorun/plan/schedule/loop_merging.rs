@@ -422,6 +422,7 @@ impl Merge {
             stores: self.stores,
             is_shared: false,
             small: None,
+            rows: None,
         };
         // What a loop updates in place it has read before it writes it.
         let mut stores = both.stores.iter().zip(&both.program.in_place);

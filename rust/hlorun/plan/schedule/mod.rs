@@ -7,6 +7,7 @@ pub mod kernel_strips;
 pub mod loop_merging;
 pub mod pack_constants;
 pub mod product_epilogues;
+pub mod row_loops;
 pub mod row_tiling;
 pub mod scalar_bytecode;
 pub mod shared_loops;

@@ -434,7 +434,8 @@ pub(crate) fn stays_in_row(walk: &Walk, offset: i64, rows: usize, per_row: i64) 
     left == 1 && offset >= 0 && reach < per_row
 }
 
-fn gcd(mut a: usize, mut b: usize) -> usize {
+/// The greatest common divisor.
+pub(super) fn gcd(mut a: usize, mut b: usize) -> usize {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -17,12 +17,20 @@ pub fn prepare(thunks: &mut ThunkSequence, when: MachineCode) {
     };
     for thunk in thunks {
         match &mut thunk.kind {
-            ThunkKind::Loop(fused) => fused.program.make_machine_code_after(work),
+            ThunkKind::Loop(fused) => {
+                fused.program.make_machine_code_after(work);
+                if let Some(rows) = &mut fused.rows {
+                    rows.code.make_machine_code_after(work);
+                }
+            }
             ThunkKind::Reduce(reduction) => {
                 reduction.program.make_machine_code_after(work);
                 reduction.combiner.make_machine_code_after(work);
                 if let Some(columns) = &mut reduction.columns {
                     columns.make_machine_code_after(work);
+                }
+                if let Some(rows) = &mut reduction.rows {
+                    rows.code.make_machine_code_after(work);
                 }
             }
             ThunkKind::RowTiled(tiled) => prepare(&mut tiled.members, when),

@@ -168,6 +168,8 @@ pub struct LoopThunk {
     pub is_shared: bool,
     /// Set once everything else is decided; see [`crate::plan::schedule::small_loop`].
     pub small: Option<Box<crate::plan::thunk::small_loop::SmallLoop>>,
+    /// Set where it goes over rows; see [`crate::plan::schedule::row_loops`].
+    pub rows: Option<Box<crate::plan::thunk::row_loop::RowLoop>>,
 }
 
 impl LoopThunk {
@@ -198,6 +200,8 @@ pub struct ReduceThunk {
     pub outputs: Vec<ArrayView>,
     /// Computes and folds values in one pass; see [`crate::plan::schedule::column_folds`].
     pub columns: Option<Box<ColumnFold>>,
+    /// Set where its values are computed row by row; see [`crate::plan::schedule::row_loops`].
+    pub rows: Option<Box<crate::plan::thunk::row_loop::RowLoop>>,
 }
 
 /// How the values of a reduction are folded.

@@ -6,6 +6,7 @@ pub mod footprint;
 pub mod kinds;
 pub mod machine_code;
 pub mod picked_walk;
+pub mod row_loop;
 pub mod scalar_bytecode;
 pub mod small_loop;
 

@@ -75,9 +75,12 @@ impl<C> Block<C> {
     /// Splits `times` steps, at least those of one block, into runs of whole blocks: the first step of each run, and its
     /// blocks. Where they do not fill a block, the last one overlaps the one before.
     pub fn runs(&self, times: usize) -> impl Iterator<Item = (usize, usize)> {
-        let last = times.checked_rem(self.times).filter(|&rest| rest > 0);
-        let last = last.map(|_| (times - self.times, 1));
-        std::iter::once((0, times / self.times)).chain(last)
+        let (whole, rest) = match self.times {
+            0 | 1 => (times, 0),
+            own => (times / own, times % own),
+        };
+        let last = (rest > 0).then(|| (times - self.times, 1));
+        std::iter::once((0, whole)).chain(last)
     }
 }
 

@@ -98,6 +98,7 @@ impl Builder {
             stores: Vec::new(),
             is_shared: false,
             small: None,
+            rows: None,
         };
         let small = small_loop::of(&values)?;
         let mut code = SmallCode::new(self, &values, &small, 0);
@@ -365,6 +366,7 @@ impl Builder {
             stores: Vec::new(),
             is_shared: false,
             small: None,
+            rows: None,
         };
         let small = small_loop::of(&reducer)?;
         let mut code = SmallCode::new(self, &reducer, &small, base);

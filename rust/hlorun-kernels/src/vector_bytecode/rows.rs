@@ -1,0 +1,319 @@
+//! Elementwise operations over rows that lie apart, each read and written where it is.
+//!
+//! In: steps, and for every operand and result where its rows are. Out: a [`RowCode`], which computes a block of columns of all rows
+//! before the next block. Promise: each element has the bits that the kernels of the steps give.
+
+use super::{LARGE_COST, SMALL_COST, Step, Strides, VectorBytecode, WIDE};
+use crate::{DType, Isa};
+
+/// An operand or a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// Its first element.
+    pub address: *mut u8,
+    /// Bytes from row to row.
+    pub step: isize,
+}
+
+/// Operations on rows.
+#[derive(Clone, Debug)]
+pub struct RowCode {
+    code: VectorBytecode,
+    /// By operand, then by result: bytes from column to column; 0 where a row has one element for all columns.
+    columns: Vec<usize>,
+}
+
+/// The blocks of a row. The last one ends with the row, and may overlap the one before it.
+pub(super) struct Blocks {
+    /// Where large blocks end, and where others do.
+    pub(super) large: usize,
+    pub(super) others: usize,
+    /// Columns of each of the others, and of the last one.
+    pub(super) width: usize,
+    pub(super) is_wide: bool,
+    pub(super) columns: usize,
+}
+
+impl Blocks {
+    /// The first column of each block but the last, and whether it is large.
+    pub(super) fn whole(&self) -> impl Iterator<Item = (usize, bool)> + use<> {
+        let step = if self.is_wide { 1 } else { WIDE };
+        let large = (0..self.large).step_by(self.width * step);
+        let others = (self.large..self.others).step_by(self.width);
+        let is_wide = self.is_wide;
+        let large = large.map(|column| (column, true));
+        large.chain(others.map(move |column| (column, is_wide)))
+    }
+
+    /// The first column of the last block, where the others leave columns.
+    pub(super) fn last(&self) -> Option<usize> {
+        (self.others < self.columns).then(|| self.columns - self.width)
+    }
+}
+
+impl VectorBytecode {
+    /// How `columns` columns, no fewer than a vector has, are cut into blocks.
+    pub(super) fn blocks(&self, columns: usize) -> Blocks {
+        let (small, large) = (self.lanes, WIDE * self.lanes);
+        debug_assert!(columns >= small);
+        let rest = columns % large;
+        let is_wide = rest.div_ceil(small) * SMALL_COST > LARGE_COST && columns >= large;
+        let width = if is_wide { large } else { small };
+        Blocks {
+            large: columns - rest,
+            others: columns - rest % width,
+            width,
+            is_wide,
+            columns,
+        }
+    }
+
+    /// Runs a block of each of `rows` rows. `outside` are the first elements of the block and the bytes from row to row, of all
+    /// inputs and then of all outputs. The table must have the bytecode's own addresses.
+    ///
+    /// # Safety
+    /// The elements of the block are there in every row; scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses
+    /// meanwhile.
+    pub(super) unsafe fn run_column(
+        &self,
+        outside: impl Iterator<Item = (*mut u8, isize)>,
+        rows: usize,
+        scratch: *mut u8,
+        is_large: bool,
+    ) {
+        let (own, count) = (self.locals, self.bytes.len());
+        let pointers = scratch.cast::<*mut u8>();
+        // SAFETY: scratch begins with the table, of which every address outside and how it moves on is written here.
+        unsafe {
+            let steps = pointers.add(own + count).cast::<isize>();
+            for (k, (address, step)) in outside.take(count).enumerate() {
+                pointers.add(own + k).write(address);
+                steps.add(k).write(step);
+            }
+            let strides = Strides {
+                first: own,
+                bytes: std::slice::from_raw_parts(steps, count),
+            };
+            self.run_blocks(pointers, strides, rows, is_large);
+        }
+    }
+}
+
+impl RowCode {
+    /// Code of `steps`, which stores the values `outputs`. Inputs for which `is_single` holds have one element for all columns of
+    /// a row. `None` where vector bytecode has no such steps, or single elements of such a type.
+    pub fn new(
+        inputs: &[DType],
+        is_single: &[bool],
+        steps: &[Step],
+        outputs: &[u32],
+    ) -> Option<RowCode> {
+        RowCode::on(Isa::active(), inputs, is_single, steps, outputs)
+    }
+
+    /// [`RowCode::new`] for a given tier, which must be available.
+    pub fn on(
+        isa: Isa,
+        inputs: &[DType],
+        is_single: &[bool],
+        steps: &[Step],
+        outputs: &[u32],
+    ) -> Option<RowCode> {
+        let is_wide = |dtype: DType| matches!(dtype.size_bytes(), 4 | 8);
+        let mut singles = inputs.iter().zip(is_single).filter(|row| *row.1);
+        if !singles.all(|row| is_wide(*row.0)) {
+            return None;
+        }
+        let code = VectorBytecode::with_singles(isa, inputs, is_single, steps, outputs)?;
+        let size = |(k, &bytes): (usize, &u16)| match is_single.get(k) {
+            Some(true) => 0,
+            _ => usize::from(bytes) / code.lanes,
+        };
+        let columns = code.bytes.iter().enumerate().map(size).collect();
+        Some(RowCode { code, columns })
+    }
+
+    /// Lets it become machine code; see [`VectorBytecode::make_machine_code_after`].
+    pub fn make_machine_code_after(&mut self, least: u64) {
+        self.code.make_machine_code_after(least);
+    }
+
+    /// Fewest columns it computes.
+    pub fn min_columns(&self) -> usize {
+        self.code.lanes
+    }
+
+    /// Blocks of a row of so many columns, and their columns; those that two of them share count twice.
+    pub fn blocks_of(&self, columns: usize) -> (usize, usize) {
+        let blocks = self.code.blocks(columns);
+        let large = WIDE * self.code.lanes;
+        let whole = blocks.whole().map(|block| block.1);
+        let last = blocks.last().map(|_| blocks.is_wide);
+        let sizes = whole.chain(last).map(|is_large| match is_large {
+            true => large,
+            false => self.code.lanes,
+        });
+        sizes.fold((0, 0), |(count, all), size| (count + 1, all + size))
+    }
+
+    /// Whether no element of a row of so many columns is computed twice.
+    pub fn is_apart(&self, columns: usize) -> bool {
+        self.blocks_of(columns).1 == columns
+    }
+
+    /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
+    pub fn scratch_bytes(&self) -> usize {
+        self.code.scratch_bytes()
+    }
+
+    /// Computes `rows` rows of `columns` columns, no fewer than [`RowCode::min_columns`]. `outside` are the operands and then the
+    /// results.
+    ///
+    /// # Safety
+    /// Each operand has an element at every column of every row, or one in every row where it is single; each result has room
+    /// for as many, all apart. A result overlaps no operand; where [`RowCode::is_apart`] holds of `columns`, it may be one whose
+    /// elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses meanwhile.
+    pub unsafe fn run(&self, outside: &[Rows], (rows, columns): (usize, usize), scratch: *mut u8) {
+        debug_assert_eq!(outside.len(), self.columns.len());
+        let blocks = self.code.blocks(columns);
+        // SAFETY: the caller's promise: every block lies inside the columns. What the last one computes again has the same
+        // operands as before.
+        unsafe {
+            let room = scratch.add(self.code.table_bytes());
+            self.code.place_locals(scratch.cast(), room);
+            let last = blocks.last().map(|column| (column, blocks.is_wide));
+            for (column, is_large) in blocks.whole().chain(last) {
+                let first = outside.iter().zip(&self.columns).map(|(rows, &size)| {
+                    let address = rows.address.wrapping_add(column * size);
+                    (address, rows.step)
+                });
+                self.code.run_column(first, rows, scratch, is_large);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::BinaryOp;
+    use crate::vector_bytecode::{Op, Operand};
+
+    fn step(op: BinaryOp, [x, y]: [u32; 2], dtype: DType) -> Step {
+        Step {
+            op: Op::Binary(op),
+            operands: [
+                Operand::Value(x),
+                Operand::Value(y),
+                Operand::Constant([0; 16]),
+            ],
+            count: 2,
+            from: dtype,
+            to: dtype,
+        }
+    }
+
+    /// `(single - row) * row` and the difference, of rows that lie apart.
+    fn check<T: Copy + PartialEq + std::fmt::Debug>(
+        dtype: DType,
+        value: impl Fn(usize) -> T,
+        compute: impl Fn(T, T) -> [T; 2],
+    ) {
+        let steps = [
+            step(BinaryOp::Subtract, [0, 1], dtype),
+            step(BinaryOp::Multiply, [2, 1], dtype),
+        ];
+        for isa in Isa::available().into_iter().filter(|isa| isa.is_fused()) {
+            let code = RowCode::on(isa, &[dtype; 2], &[true, false], &steps, &[3, 2]).unwrap();
+            let mut scratch = vec![0u64; code.scratch_bytes() / 8 + 8];
+            for columns in [16, 17, 29, 63, 64, 100, 127, 128, 129, 200, 257] {
+                for (rows, pitch) in [(1, columns), (5, columns + 3), (12, columns + 1)] {
+                    let single: Vec<T> = (0..rows).map(|i| value(7 * i)).collect();
+                    let mut row: Vec<T> = (0..rows * pitch).map(&value).collect();
+                    let end = value(1);
+                    let mut results = [vec![end; rows * columns], vec![end; rows * pitch]];
+                    let rows_of = |values: *mut T, step: usize| Rows {
+                        address: values.cast(),
+                        step: (step * size_of::<T>()) as isize,
+                    };
+                    let [product, difference] = &mut results;
+                    let outside = [
+                        rows_of(single.as_ptr().cast_mut(), 1),
+                        rows_of(row.as_mut_ptr(), pitch),
+                        rows_of(product.as_mut_ptr(), columns),
+                        rows_of(difference.as_mut_ptr(), pitch),
+                    ];
+                    let room = scratch.as_mut_ptr().cast();
+                    // SAFETY: there are so many elements, and the scratch is as large as asked for.
+                    unsafe { code.run(&outside, (rows, columns), room) };
+                    for (at, &y) in row.iter().enumerate() {
+                        let (i, j) = (at / pitch, at % pitch);
+                        let wanted = match j < columns {
+                            true => compute(single[i], y),
+                            false => [end; 2],
+                        };
+                        let found = results[0].get(i * columns + j).filter(|_| j < columns);
+                        let found = [*found.unwrap_or(&end), results[1][at]];
+                        assert_eq!(found, wanted, "{isa:?} {rows} {columns} {at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_computed_where_they_lie() {
+        let float = |i: usize| (i as f32).sin();
+        check(DType::F32, float, |x, y| [(x - y) * y, x - y]);
+        let double = |i: usize| (i as f64).sin();
+        check(DType::F64, double, |x, y| [(x - y) * y, x - y]);
+        let integer = |i: usize| (i * i % 1009) as i32;
+        check(DType::S32, integer, |x, y| [(x - y) * y, x - y]);
+    }
+
+    #[test]
+    fn a_result_may_be_an_operand_where_blocks_are_apart() {
+        let steps = [step(BinaryOp::Multiply, [0, 0], DType::F32)];
+        for isa in Isa::available().into_iter().filter(|isa| isa.is_fused()) {
+            let code = RowCode::on(isa, &[DType::F32], &[], &steps, &[1]).unwrap();
+            let mut scratch = vec![0u64; code.scratch_bytes() / 8 + 8];
+            for vectors in [1, 2, 7, 8, 9, 14, 16, 22] {
+                let (rows, columns) = (3, vectors * code.min_columns());
+                let pitch = columns + 5;
+                let value = |i: usize| i as f32 * 0.5;
+                let mut values: Vec<f32> = (0..rows * pitch).map(value).collect();
+                let own = Rows {
+                    address: values.as_mut_ptr().cast(),
+                    step: 4 * pitch as isize,
+                };
+                if !code.is_apart(columns) {
+                    assert!(vectors > 8 && !vectors.is_multiple_of(8));
+                    continue;
+                }
+                let room = scratch.as_mut_ptr().cast();
+                // SAFETY: as above.
+                unsafe { code.run(&[own, own], (rows, columns), room) };
+                for (at, &found) in values.iter().enumerate() {
+                    let wanted = match at % pitch < columns {
+                        true => value(at) * value(at),
+                        false => value(at),
+                    };
+                    assert_eq!(found, wanted, "{isa:?} {columns} {at}");
+                }
+            }
+            assert!(!code.is_apart(code.min_columns() + 1));
+        }
+    }
+
+    #[test]
+    fn single_elements_of_narrow_types_are_refused() {
+        for isa in Isa::available().into_iter().filter(|isa| isa.is_fused()) {
+            let of = |dtype, is_single| {
+                let steps = [step(BinaryOp::Add, [0, 1], dtype)];
+                RowCode::on(isa, &[dtype; 2], &[is_single, false], &steps, &[2]).is_some()
+            };
+            assert!(of(DType::F64, true) && of(DType::BF16, false));
+            assert!(!of(DType::BF16, true) && !of(DType::Pred, true));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Values over rows that are read where they lie; see [`crate::plan::schedule::row_loops`].
+
+use std::ops::Range;
+
+use hlorun_kernels::vector_bytecode::Rows;
+use smallvec::SmallVec;
+
+use super::program::Frame;
+use super::sources::Sources;
+use crate::error::Result;
+use crate::plan::thunk::row_loop::{RowLoop, RowSource};
+
+/// What a thread needs to run parts of the loop.
+pub fn frame(rows: &RowLoop) -> Result<Frame> {
+    let elements = rows.tile * rows.row;
+    Frame::of_vector_bytecode(elements, rows.code.scratch_bytes(), rows.copied_bytes())
+}
+
+/// Computes elements `range`, which are whole rows. `place` says where a result has the first element of a row, and the bytes of
+/// an element.
+///
+/// # Safety
+/// Each result has room for the elements of every row, which follow the first one; rows of a plane are as far apart as the
+/// plan says. No result overlaps an input that is read where it lies, unless the plan allows it.
+pub unsafe fn range(
+    rows: &RowLoop,
+    sources: &Sources<'_>,
+    place: impl Fn(usize, usize) -> (*mut u8, usize),
+    frame: &mut Frame,
+    range: Range<usize>,
+) {
+    let (scratch, copies) = frame.vector_memory();
+    let (mut at, end) = (range.start / rows.row, range.end / rows.row);
+    let mut outside: SmallVec<[Rows; 16]> = SmallVec::new();
+    while at < end {
+        let rest_of_plane = rows.plane - at % rows.plane;
+        let count = rest_of_plane.min(rows.tile).min(end - at);
+        let first = at * rows.row;
+        outside.clear();
+        for &(input, source) in &rows.inputs {
+            outside.push(match source {
+                RowSource::InPlace(step) => {
+                    let (address, size) = sources.first(input, first);
+                    Rows {
+                        address,
+                        step: step as isize * size as isize,
+                    }
+                }
+                RowSource::Copied { row, offset } => {
+                    let address = copies.wrapping_add(offset);
+                    // SAFETY: the frame has room for the rows of a tile behind the offset.
+                    unsafe { sources.copy(input, first, count * rows.row, address) };
+                    Rows {
+                        address,
+                        step: row as isize,
+                    }
+                }
+            });
+        }
+        for (result, &step) in rows.outputs.iter().enumerate() {
+            let (address, size) = place(result, first);
+            outside.push(Rows {
+                address,
+                step: step as isize * size as isize,
+            });
+        }
+        // SAFETY: the caller's promise; the rows of an input are at these distances from each other, inside its view, and the
+        // frame's memory is as large as asked for.
+        unsafe { rows.code.run(&outside, (count, rows.row), scratch) };
+        at += count;
+    }
+}

@@ -1,0 +1,54 @@
+//! Loops over rows that are read where they lie.
+//!
+//! The other way gathers such rows into tiles, which moves each of their elements once more, but computes whole tiles by large
+//! blocks. Here a row that is no multiple of a vector has a last vector that overlaps the one before it.
+
+/// Fewest elements of a plane: a block of columns takes a call for all rows of it.
+pub const MIN_PLANE: usize = 256;
+/// Bytes of all operands and results of the rows that are computed at a time: these stay in the first-level cache, as each
+/// block of columns comes back to them.
+const TILE_BYTES: usize = 24 << 10;
+/// Fewest rows at a time.
+const MIN_ROWS: usize = 4;
+/// Cycles to gather a vector of an input, or to scatter one of a result.
+const MOVE_COST: usize = 5;
+
+/// Rows that are computed at a time, of which one has so many bytes of operands and results.
+pub fn tile(row_bytes: usize) -> usize {
+    (TILE_BYTES / row_bytes.max(1)).max(MIN_ROWS)
+}
+
+/// Cycles of a call, which computes a block of columns of all rows at hand.
+const CALL_COST: usize = 40;
+
+/// What is known of a loop over rows.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWork {
+    /// Elements of a row, and of a vector.
+    pub row: usize,
+    /// See there.
+    pub lanes: usize,
+    /// Rows that are computed at a time.
+    pub rows: usize,
+    /// Blocks of a row, and their elements, of which some are computed twice.
+    pub blocks: usize,
+    /// See there.
+    pub computed: usize,
+    /// Work of an element.
+    pub work: usize,
+    /// Operands and results.
+    pub outside: usize,
+    /// Those of them that need not be moved.
+    pub spared: usize,
+}
+
+impl RowWork {
+    /// Whether it takes less time than tiles.
+    pub fn pays(&self) -> bool {
+        // A vector takes about a cycle per operation, a block half a cycle to move each address on.
+        let twice = (self.computed - self.row) * self.work;
+        let addresses = self.blocks * self.outside * self.lanes / 2;
+        let calls = self.blocks * CALL_COST * self.lanes / self.rows.max(1);
+        twice + addresses + calls <= self.spared * self.row * MOVE_COST
+    }
+}

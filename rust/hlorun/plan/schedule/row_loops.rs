@@ -1,0 +1,297 @@
+//! `row-loops`: fused loops and reductions over rows that are read and written where they lie.
+//!
+//! In: a loop, or the values of a reduction, whose inputs have rows with something between them, as the inside of a matrix or a window that moves
+//! over one has, or an element for each row. Out: a [`RowLoop`]. Promise: the same bits. Tiles are a contiguous run of the
+//! loop's elements, so that such inputs would be gathered into them.
+//!
+//! Legal where every result has rows of one length, side by side or at one distance, and none of them is written where another element is
+//! still read: a result overlaps no input, or takes the place of one, and no element is computed twice.
+
+use super::column_folds::split_last;
+use super::fold_shape::Shape;
+use super::row_tiling::gcd;
+use super::tiles::widest;
+use crate::buffers::ALIGNMENT;
+use crate::plan::cost::row_loops::{MIN_PLANE, RowWork, tile};
+use crate::plan::cost::tiles::MIN_RUN;
+use crate::plan::element::program::{Program, Register};
+use crate::plan::faults::{self, Fault};
+use crate::plan::thunk::row_loop::{RowLoop, RowSource};
+use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, Thunk, ThunkKind};
+use crate::plan::view::{ArrayView, PRIVATE, Walk};
+
+/// Name by which it is switched off.
+pub const NAME: &str = "row-loops";
+
+/// Finds such loops in `thunks`, whose buffers have their memory, and everything nested in them; returns how many there are.
+pub fn run(thunks: &mut [Thunk]) -> usize {
+    let mut count = 0;
+    let mut sequences: Vec<&mut [Thunk]> = vec![thunks];
+    while let Some(sequence) = sequences.pop() {
+        for thunk in sequence {
+            match &mut thunk.kind {
+                ThunkKind::Loop(fused) if fused.small.is_none() => {
+                    fused.rows = of_loop(fused).over_rows().map(Box::new);
+                    count += usize::from(fused.rows.is_some());
+                }
+                ThunkKind::Reduce(reduction) if reduction.columns.is_none() => {
+                    let values = of_reduction(reduction);
+                    reduction.rows = values.and_then(|own| own.over_rows()).map(Box::new);
+                    count += usize::from(reduction.rows.is_some());
+                }
+                ThunkKind::While(own) => {
+                    sequences.extend([&mut own.condition[..], &mut own.body[..]]);
+                }
+                ThunkKind::Conditional(own) => {
+                    sequences.extend(own.branches.iter_mut().map(|branch| &mut branch[..]));
+                }
+                _ => {}
+            }
+        }
+    }
+    count
+}
+
+fn of_loop(fused: &LoopThunk) -> Values<'_> {
+    Values {
+        program: &fused.program,
+        loads: &fused.loads,
+        count: fused.count,
+        stores: &fused.stores,
+        results: fused.stores.iter().map(|store| store.register).collect(),
+        tile: None,
+    }
+}
+
+/// `None` where tiles may begin anywhere.
+fn of_reduction(reduction: &ReduceThunk) -> Option<Values<'_>> {
+    let count = reduction.space.iter().map(|step| step.0 as usize).product();
+    let widest = widest(reduction, count);
+    let unit = match Shape::of(reduction, widest) {
+        Shape::ShortRows { size, .. }
+        | Shape::FewColumns { size, .. }
+        | Shape::FewGroups { size, .. } => size,
+        Shape::Plain => return None,
+    };
+    Some(Values {
+        program: &reduction.program,
+        loads: &reduction.loads,
+        count,
+        stores: &[],
+        results: reduction.program.outputs.clone(),
+        tile: Some((unit, widest)),
+    })
+}
+
+/// An array in rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct InRows {
+    /// Rows at one distance, and elements from one to the next.
+    rows: usize,
+    step: i64,
+    /// Whether a row is one element over and over; otherwise its elements lie side by side.
+    is_single: bool,
+}
+
+/// How a walk goes over rows of so many elements, if it does.
+fn in_rows(walk: &Walk, row: usize) -> Option<InRows> {
+    let mut outer = walk.clone();
+    let step = split_last(&mut outer, i64::try_from(row).ok()?)?;
+    let is_row = faults::holds(Fault::ReadsOtherRows, matches!(step, 0 | 1));
+    let (rows, row_step) = outer.last().copied().unwrap_or((1, 0));
+    is_row.then_some(InRows {
+        rows: usize::try_from(rows).ok()?,
+        step: row_step,
+        is_single: step == 0,
+    })
+}
+
+/// A loop, or the values of a reduction.
+struct Values<'t> {
+    program: &'t Program,
+    loads: &'t [Load],
+    count: usize,
+    /// Where results go; those of a reduction are folded from a tile.
+    stores: &'t [Store],
+    results: Vec<Register>,
+    /// Of a reduction, what the elements of a tile are a multiple of, and the most of them.
+    tile: Option<(usize, usize)>,
+}
+
+impl Values<'_> {
+    /// Elements of the shortest rows that are read or written with something between them.
+    fn row(&self) -> Option<usize> {
+        let loads = self.loads.iter().filter(|load| !load.is_constant());
+        let loads = loads.filter(|load| !load.is_dense && matches!(load.kind, LoadKind::View(_)));
+        let stores = self.stores.iter().filter(|store| !store.is_dense);
+        let walks = loads.map(|load| &load.walk).chain(stores.map(|s| &s.walk));
+        let rows = walks.filter_map(|walk| match walk.last() {
+            Some(&(row, 0 | 1)) if walk.len() > 1 => usize::try_from(row).ok(),
+            _ => None,
+        });
+        rows.min()
+    }
+
+    /// How it goes over rows, if that is legal and pays.
+    fn over_rows(&self) -> Option<RowLoop> {
+        let (program, row) = (self.program, self.row()?);
+        let is_whole = self.tile.is_none_or(|(unit, _)| unit.is_multiple_of(row));
+        if program.is_empty() || !is_whole || !self.count.is_multiple_of(row) {
+            return None;
+        }
+        let loads = self.inputs()?;
+        let found = loads
+            .iter()
+            .map(|&at| source(program, &self.loads[at], row));
+        let found: Vec<Option<InRows>> = found.collect();
+        let stores = self.stores.iter().map(|store| of_store(store, row));
+        let stores: Vec<InRows> = stores.collect::<Option<_>>()?;
+        let all = found.iter().flatten().chain(&stores);
+        let plane = all.fold(self.count / row, |all, own| gcd(all, own.rows));
+        let singles = found.iter().map(|own| own.is_some_and(|own| own.is_single));
+        let is_single: Vec<bool> = singles.collect();
+        let code = program.row_code(&is_single, &self.results)?;
+        let lanes = code.min_columns();
+        if plane * row < MIN_PLANE || row < lanes || !self.is_legal(code.is_apart(row)) {
+            return None;
+        }
+        let size = |register: Register| program.types[register.0 as usize].size_bytes();
+        let sizes = program.inputs.iter().chain(&self.results);
+        let tile = tile(sizes.map(|&register| size(register) * row).sum());
+        let most = self.tile.map_or(tile, |(_, elements)| elements / row);
+        let (blocks, computed) = code.blocks_of(row);
+        let pays = RowWork {
+            row,
+            lanes,
+            rows: tile.min(most).min(plane),
+            blocks,
+            computed,
+            work: program.work,
+            outside: loads.len() + self.results.len(),
+            spared: self.spared(row, &loads, &found),
+        };
+        if !pays.pays() {
+            return None;
+        }
+        let mut copied = 0;
+        let sources = loads.iter().zip(&found).map(|(&at, own)| {
+            let source = match own {
+                Some(own) => RowSource::InPlace(own.step),
+                None => {
+                    let bytes = row * size(self.loads[at].register);
+                    let offset = copied;
+                    copied += (bytes * tile).next_multiple_of(ALIGNMENT);
+                    RowSource::Copied { row: bytes, offset }
+                }
+            };
+            (at, source)
+        });
+        let steps = stores.iter().map(|own| own.step);
+        let dense = std::iter::repeat_n(row as i64, self.results.len() - stores.len());
+        Some(RowLoop {
+            code,
+            row,
+            plane,
+            tile,
+            inputs: sources.collect(),
+            outputs: steps.chain(dense).collect(),
+        })
+    }
+
+    /// By input of the program, which of the loads it is.
+    fn inputs(&self) -> Option<Vec<usize>> {
+        let at = |&input| self.loads.iter().position(|load| load.register == input);
+        self.program.inputs.iter().map(at).collect()
+    }
+
+    /// How many inputs and results tiles would gather or scatter; rows that are all the same are laid out once, and long ones
+    /// read where they lie.
+    fn spared(&self, row: usize, loads: &[usize], found: &[Option<InRows>]) -> usize {
+        let inputs = loads.iter().zip(found).filter(|&(&at, own)| {
+            let is_long = self.tile.is_some() && row as i64 >= MIN_RUN;
+            let is_moved = own.is_some_and(|own| own.step != 0 && (own.is_single || !is_long));
+            is_moved && !self.loads[at].is_dense
+        });
+        let stores = self.stores.iter().filter(|store| !store.is_dense);
+        inputs.count() + stores.count()
+    }
+
+    /// Whether no element is written where another is still read. Where no element is computed twice, a result may take the place
+    /// of an input.
+    fn is_legal(&self, blocks_are_apart: bool) -> bool {
+        let is_shared = |view: &ArrayView| view.slice.allocation < PRIVATE;
+        let views = self.loads.iter().flat_map(|load| {
+            let views = load.views();
+            views.map(move |view| (view, load))
+        });
+        let views: Vec<(&ArrayView, &Load)> = views.collect();
+        views.iter().all(|(view, _)| is_shared(view))
+            && self.stores.iter().all(|store| {
+                let is_apart = |&(from, load): &(&ArrayView, &Load)| {
+                    let is_same = blocks_are_apart && is_same_place(store, from, load);
+                    is_same || !from.slice.overlaps(&store.view.slice)
+                };
+                is_shared(&store.view) && views.iter().all(is_apart)
+            })
+    }
+}
+
+/// Whether a store writes each element where a load reads it.
+fn is_same_place(store: &Store, from: &ArrayView, load: &Load) -> bool {
+    let to = &store.view;
+    matches!(load.kind, LoadKind::View(_))
+        && from.slice == to.slice
+        && from.offset == to.offset
+        && from.element_type.size_bytes() == to.element_type.size_bytes()
+        && *load.walk == *store.walk
+        && from.dynamic.is_empty()
+        && to.dynamic.is_empty()
+}
+
+/// The rows of an input; `None` where it has to be copied into such.
+fn source(program: &Program, load: &Load, row: usize) -> Option<InRows> {
+    let LoadKind::View(_) = load.kind else {
+        return None;
+    };
+    let size = program.types[load.register.0 as usize].size_bytes();
+    let found = in_rows(&load.walk, row)?;
+    // Vector bytecode reads single elements of these sizes.
+    (!found.is_single || matches!(size, 4 | 8)).then_some(found)
+}
+
+/// The rows of a result, whose elements are all different.
+fn of_store(store: &Store, row: usize) -> Option<InRows> {
+    in_rows(&store.walk, row).filter(|own| !own.is_single)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_in_merged_walks() {
+        let in_rows = |walk: &[(i64, i64)]| in_rows(&Walk::from_slice(walk), 100);
+        let found = |rows, step, is_single| {
+            Some(InRows {
+                rows,
+                step,
+                is_single,
+            })
+        };
+        // Dense, with gaps, planes of them, the same row, an element for each row, and one for all.
+        assert_eq!(in_rows(&[(800, 1)]), found(8, 100, false));
+        assert_eq!(in_rows(&[(8, 120), (100, 1)]), found(8, 120, false));
+        assert_eq!(
+            in_rows(&[(2, 999), (4, 120), (200, 1)]),
+            found(2, 100, false)
+        );
+        assert_eq!(in_rows(&[(8, 0), (100, 1)]), found(8, 0, false));
+        assert_eq!(in_rows(&[(8, 3), (100, 0)]), found(8, 3, true));
+        assert_eq!(in_rows(&[(800, 0)]), found(8, 0, true));
+        assert_eq!(in_rows(&[(100, 1)]), found(1, 0, false));
+        // Along the columns, and rows that end inside.
+        assert_eq!(in_rows(&[(8, 1), (100, 8)]), None);
+        assert_eq!(in_rows(&[(16, 60), (50, 1)]), None);
+        assert_eq!(in_rows(&[]), None);
+    }
+}

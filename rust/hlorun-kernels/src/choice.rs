@@ -336,37 +336,57 @@ unsafe fn columns<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
             std::slice::from_raw_parts_mut(to[1].cast::<I>(), columns),
         )
     };
-    let mut first = 0;
-    // Some columns at a time stay in registers from row to row. The widths are constants, so that the compiler makes each
-    // step vectors.
-    macro_rules! blocks {
-        ($($width:literal)*) => {$(
-            while let (Some(lanes), Some(lane_seconds)) = (
-                results[first..].first_chunk_mut::<$width>(),
-                result_seconds[first..].first_chunk_mut::<$width>(),
+    /// Columns that stay in registers from row to row. It is a constant, so that the compiler makes each step vectors.
+    const WIDTH: usize = 16;
+    for first in (0..columns).step_by(WIDTH) {
+        let count = WIDTH.min(columns - first);
+        let mut chosen = (
+            padded::<V, WIDTH>(&results[first..first + count]),
+            padded::<I, WIDTH>(&result_seconds[first..first + count]),
+        );
+        for row in 0..rows {
+            let at = row * columns + first;
+            // Behind the last columns are the first ones of the next row, whose lanes mean nothing.
+            match (
+                values[at..].first_chunk::<WIDTH>(),
+                seconds[at..].first_chunk::<WIDTH>(),
             ) {
-                let mut chosen = (*lanes, *lane_seconds);
-                for row in 0..rows {
-                    let at = row * columns + first;
-                    let (Some(values), Some(seconds)) = (
-                        values[at..].first_chunk::<$width>(),
-                        seconds[at..].first_chunk::<$width>(),
-                    ) else {
-                        break;
-                    };
-                    for lane in 0..$width {
-                        let left = (chosen.0[lane], chosen.1[lane]);
-                        let right = (values[lane], seconds[lane]);
-                        (chosen.0[lane], chosen.1[lane]) =
-                            selected::<V, I, GREATER, LATER>(left, right, choice);
-                    }
+                (Some(values), Some(seconds)) => {
+                    chosen = lanes::<V, I, GREATER, LATER, WIDTH>(chosen, values, seconds, choice);
                 }
-                (*lanes, *lane_seconds) = chosen;
-                first += $width;
+                _ => {
+                    let values = padded(&values[at..at + count]);
+                    let seconds = padded(&seconds[at..at + count]);
+                    chosen =
+                        lanes::<V, I, GREATER, LATER, WIDTH>(chosen, &values, &seconds, choice);
+                }
             }
-        )*};
+        }
+        results[first..first + count].copy_from_slice(&chosen.0[..count]);
+        result_seconds[first..first + count].copy_from_slice(&chosen.1[..count]);
     }
-    blocks!(16 4 1);
+}
+
+/// The chosen pairs of N columns, and the next row of them.
+#[inline(always)]
+fn lanes<V: Key, I: Key, const GREATER: bool, const LATER: bool, const N: usize>(
+    mut chosen: ([V; N], [I; N]),
+    values: &[V; N],
+    seconds: &[I; N],
+    choice: Choice,
+) -> ([V; N], [I; N]) {
+    for lane in 0..N {
+        let left = (chosen.0[lane], chosen.1[lane]);
+        let right = (values[lane], seconds[lane]);
+        (chosen.0[lane], chosen.1[lane]) = selected::<V, I, GREATER, LATER>(left, right, choice);
+    }
+    chosen
+}
+
+/// Some elements and, up to N, the first one again.
+#[inline(always)]
+fn padded<T: Copy, const N: usize>(elements: &[T]) -> [T; N] {
+    std::array::from_fn(|at| elements[if at < elements.len() { at } else { 0 }])
 }
 
 macro_rules! tier {

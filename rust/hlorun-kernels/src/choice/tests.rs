@@ -91,7 +91,16 @@ fn columns_are_chosen_as_their_rows_are() {
         let (value, second) = (DType::F32, DType::S32);
         let choose = choice.kernel(value, second).unwrap();
         let choose_columns = choice.column_kernel(value, second).unwrap();
-        for [rows, columns] in [[0, 3], [1, 1], [5, 23], [16, 16], [3, 70]] {
+        for [rows, columns] in [
+            [0, 3],
+            [1, 1],
+            [6, 1],
+            [7, 4],
+            [14, 14],
+            [5, 23],
+            [16, 16],
+            [3, 70],
+        ] {
             let n = rows * columns;
             let values: Vec<f32> = (0..n).map(|i| floats[i * i % 13 % 7]).collect();
             let seconds: Vec<i32> = (0..n).map(|i| (i * 11 % 5) as i32).collect();

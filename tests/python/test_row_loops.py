@@ -51,9 +51,8 @@ def operand(
     return lines, whole, found
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_rows_where_they_lie(seed: int) -> None:
-    """Sums and products of slices, repeated and crossed arrays; some are reduced, some update a part of an array."""
+def module_of(seed: int) -> tuple[hlorun.HloModule, list[Array], Array]:
+    """A module of random arrays, its arguments and its result."""
     rng = np.random.default_rng(seed)
     dtype = ["f32", "f64", "s32"][seed % 3]
     dims = [int(rng.integers(8, 50)), int(rng.integers(9, 400))]
@@ -95,7 +94,22 @@ def test_rows_where_they_lie(seed: int) -> None:
             room[tuple(slice(1, 1 + size) for size in dims)] = wanted
             wanted = room
     module = hlorun.parse(f"HloModule rows\n{fold}ENTRY e {{\n{text}}}\n")
+    return module, values, wanted
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_where_they_lie(seed: int) -> None:
+    """Sums and products of slices, repeated and crossed arrays; some are reduced, some update a part of an array."""
+    module, values, wanted = module_of(seed)
     for disable in ([], ["row-loops"]):
         executable = hlorun.compile(module, disable=disable, check=True)
         for _ in range(3):
             np.testing.assert_array_equal(executable(*values), wanted)
+
+
+def test_many_go_over_rows() -> None:
+    """The modules of the test above show something."""
+    listings = [hlorun.compile(module_of(seed)[0]).listing() for seed in range(60)]
+    # Not every CPU has vector bytecode.
+    if any("vector bytecode" in listing for listing in listings):
+        assert sum("over rows of" in listing for listing in listings) > 20

@@ -215,7 +215,7 @@ fn repeated(own: &WhileThunk) -> String {
     text
 }
 
-/// Over what rows a loop goes.
+/// The rows that a loop goes over.
 fn over_rows(rows: Option<&RowLoop>) -> String {
     let Some(rows) = rows else {
         return String::new();
@@ -223,7 +223,7 @@ fn over_rows(rows: Option<&RowLoop>) -> String {
     let copied = rows.inputs.iter().filter(|input| input.1.is_copied());
     match copied.count() {
         0 => format!(", over rows of {}", rows.row),
-        copied => format!(", over rows of {}, {copied} of them copied", rows.row),
+        copied => format!(", over rows of {}, {copied} inputs copied", rows.row),
     }
 }
 

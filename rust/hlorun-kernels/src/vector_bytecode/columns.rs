@@ -33,9 +33,8 @@ impl ColumnFold {
         steps: &[Step],
     ) -> Option<ColumnFold> {
         let (&result, _) = inputs.split_last()?;
-        let is_wide = |dtype: DType| matches!(dtype.size_bytes(), 4 | 8);
-        let mut singles = inputs.iter().zip(is_single).filter(|row| *row.1);
-        if steps.last()?.to != result || !is_wide(result) || !singles.all(|row| is_wide(*row.0)) {
+        // Results lie in the scratch at their own size, as blocks of their code do.
+        if steps.last()?.to != result || !matches!(result.size_bytes(), 4 | 8) {
             return None;
         }
         let last = (inputs.len() + steps.len() - 1) as u32;
@@ -93,7 +92,7 @@ impl ColumnFold {
                 self.block(operands, (column, rows), to, scratch, is_large);
             }
             if let Some(first) = blocks.last() {
-                self.block(operands, (first, rows), apart, scratch, blocks.is_wide);
+                self.block(operands, (first, rows), apart, scratch, blocks.is_large);
                 let done = (blocks.others - first) * size;
                 let to = results.add(blocks.others * size);
                 let left = (columns - blocks.others) * size;
@@ -105,7 +104,7 @@ impl ColumnFold {
     /// Folds all rows of a block from `column` on into the results at `to`.
     ///
     /// # Safety
-    /// As for [`ColumnFold::run`], for the columns of the block.
+    /// As for [`ColumnFold::run`], for the columns of the block. The table has the bytecode's own addresses.
     unsafe fn block(
         &self,
         operands: &[Rows],

@@ -122,6 +122,11 @@ pub fn width(dtype: DType) -> Option<Width> {
     })
 }
 
+/// Whether one element of the type can be read for all lanes.
+pub fn has_singles(dtype: DType) -> bool {
+    matches!(dtype.size_bytes(), 4 | 8)
+}
+
 fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::BF16 | DType::F16)
 }
@@ -212,7 +217,7 @@ impl VectorBytecode {
     }
 
     /// The same. Of an input for which `is_single` is set, a block reads one element for all of its lanes; a missing flag
-    /// means no.
+    /// means no. `None` also where the type of such an input has no single elements.
     fn with_singles(
         isa: Isa,
         inputs: &[DType],
@@ -226,6 +231,10 @@ impl VectorBytecode {
                 .copied()
                 .chain(steps.iter().map(|step| step.to))
         };
+        let mut singles = inputs.iter().zip(is_single).filter(|input| *input.1);
+        if !singles.all(|input| has_singles(*input.0)) {
+            return None;
+        }
         let mut wide = None;
         for dtype in types() {
             match (width(dtype)?, wide) {

@@ -1,7 +1,7 @@
 //! Elementwise operations over rows that lie apart, each read and written where it is.
 //!
 //! In: steps, and for every operand and result where its rows are. Out: a [`RowCode`], which computes a block of columns of all rows
-//! before the next block. Promise: each element has the bits that the kernels of the steps give.
+//! before the next block. Promise: each element has the bits that the kernels of the steps give; of a NaN only that it is one.
 
 use super::{LARGE_COST, SMALL_COST, Step, Strides, VectorBytecode, WIDE};
 use crate::{DType, Isa};
@@ -25,24 +25,27 @@ pub struct RowCode {
 
 /// The blocks of a row. The last one ends with the row, and may overlap the one before it.
 pub(super) struct Blocks {
-    /// Where large blocks end, and where others do.
+    /// Column where the large blocks that come first end.
     pub(super) large: usize,
+    /// Column where the blocks of `width` columns end.
     pub(super) others: usize,
-    /// Columns of each of the others, and of the last one.
+    /// Columns of each of these, and of the last one.
     pub(super) width: usize,
-    pub(super) is_wide: bool,
+    /// Whether these are large.
+    pub(super) is_large: bool,
+    /// Columns of a row.
     pub(super) columns: usize,
 }
 
 impl Blocks {
     /// The first column of each block but the last, and whether it is large.
     pub(super) fn whole(&self) -> impl Iterator<Item = (usize, bool)> + use<> {
-        let step = if self.is_wide { 1 } else { WIDE };
-        let large = (0..self.large).step_by(self.width * step);
+        let per_large = if self.is_large { 1 } else { WIDE };
+        let large = (0..self.large).step_by(self.width * per_large);
         let others = (self.large..self.others).step_by(self.width);
-        let is_wide = self.is_wide;
+        let is_large = self.is_large;
         let large = large.map(|column| (column, true));
-        large.chain(others.map(move |column| (column, is_wide)))
+        large.chain(others.map(move |column| (column, is_large)))
     }
 
     /// The first column of the last block, where the others leave columns.
@@ -57,23 +60,24 @@ impl VectorBytecode {
         let (small, large) = (self.lanes, WIDE * self.lanes);
         debug_assert!(columns >= small);
         let rest = columns % large;
-        let is_wide = rest.div_ceil(small) * SMALL_COST > LARGE_COST && columns >= large;
-        let width = if is_wide { large } else { small };
+        let is_large = rest.div_ceil(small) * SMALL_COST > LARGE_COST && columns >= large;
+        let width = if is_large { large } else { small };
         Blocks {
             large: columns - rest,
             others: columns - rest % width,
             width,
-            is_wide,
+            is_large,
             columns,
         }
     }
 
     /// Runs a block of each of `rows` rows. `outside` are the first elements of the block and the bytes from row to row, of all
-    /// inputs and then of all outputs. The table must have the bytecode's own addresses.
+    /// inputs and then of all outputs.
     ///
     /// # Safety
-    /// The elements of the block are there in every row; scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses
-    /// meanwhile.
+    /// There is one outside for every input and output, and the elements of the block are there in every row of each; the table
+    /// has the bytecode's own addresses ([`VectorBytecode::place_locals`]); scratch has [`VectorBytecode::scratch_bytes`] that
+    /// nobody else uses meanwhile.
     pub(super) unsafe fn run_column(
         &self,
         outside: impl Iterator<Item = (*mut u8, isize)>,
@@ -83,7 +87,8 @@ impl VectorBytecode {
     ) {
         let (own, count) = (self.locals, self.bytes.len());
         let pointers = scratch.cast::<*mut u8>();
-        // SAFETY: scratch begins with the table, of which every address outside and how it moves on is written here.
+        // SAFETY: scratch begins with the table, whose own addresses are there by the caller's promise; all others, and how they
+        // move on, are written here.
         unsafe {
             let steps = pointers.add(own + count).cast::<isize>();
             for (k, (address, step)) in outside.take(count).enumerate() {
@@ -119,11 +124,6 @@ impl RowCode {
         steps: &[Step],
         outputs: &[u32],
     ) -> Option<RowCode> {
-        let is_wide = |dtype: DType| matches!(dtype.size_bytes(), 4 | 8);
-        let mut singles = inputs.iter().zip(is_single).filter(|row| *row.1);
-        if !singles.all(|row| is_wide(*row.0)) {
-            return None;
-        }
         let code = VectorBytecode::with_singles(isa, inputs, is_single, steps, outputs)?;
         let size = |(k, &bytes): (usize, &u16)| match is_single.get(k) {
             Some(true) => 0,
@@ -148,7 +148,7 @@ impl RowCode {
         let blocks = self.code.blocks(columns);
         let large = WIDE * self.code.lanes;
         let whole = blocks.whole().map(|block| block.1);
-        let last = blocks.last().map(|_| blocks.is_wide);
+        let last = blocks.last().map(|_| blocks.is_large);
         let sizes = whole.chain(last).map(|is_large| match is_large {
             true => large,
             false => self.code.lanes,
@@ -157,8 +157,8 @@ impl RowCode {
     }
 
     /// Whether no element of a row of so many columns is computed twice.
-    pub fn is_apart(&self, columns: usize) -> bool {
-        self.blocks_of(columns).1 == columns
+    pub fn blocks_are_apart(&self, columns: usize) -> bool {
+        self.code.blocks(columns).last().is_none()
     }
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
@@ -170,18 +170,18 @@ impl RowCode {
     /// results.
     ///
     /// # Safety
-    /// Each operand has an element at every column of every row, or one in every row where it is single; each result has room
-    /// for as many, all apart. A result overlaps no operand; where [`RowCode::is_apart`] holds of `columns`, it may be one whose
+    /// `outside` has one for every input and output. Each operand has an element at every column of every row, or one in every row where it is single; each result has room
+    /// for as many, all apart. A result overlaps no operand; where [`RowCode::blocks_are_apart`] holds of `columns`, it may be one whose
     /// elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses meanwhile.
     pub unsafe fn run(&self, outside: &[Rows], (rows, columns): (usize, usize), scratch: *mut u8) {
         debug_assert_eq!(outside.len(), self.columns.len());
         let blocks = self.code.blocks(columns);
-        // SAFETY: the caller's promise: every block lies inside the columns. What the last one computes again has the same
-        // operands as before.
+        // SAFETY: the caller's promise: every block lies inside the columns. One that overlaps another computes the same again,
+        // as then no result is an operand.
         unsafe {
             let room = scratch.add(self.code.table_bytes());
             self.code.place_locals(scratch.cast(), room);
-            let last = blocks.last().map(|column| (column, blocks.is_wide));
+            let last = blocks.last().map(|column| (column, blocks.is_large));
             for (column, is_large) in blocks.whole().chain(last) {
                 let first = outside.iter().zip(&self.columns).map(|(rows, &size)| {
                     let address = rows.address.wrapping_add(column * size);
@@ -286,7 +286,7 @@ mod tests {
                     address: values.as_mut_ptr().cast(),
                     step: 4 * pitch as isize,
                 };
-                if !code.is_apart(columns) {
+                if !code.blocks_are_apart(columns) {
                     assert!(vectors > 8 && !vectors.is_multiple_of(8));
                     continue;
                 }
@@ -301,7 +301,7 @@ mod tests {
                     assert_eq!(found, wanted, "{isa:?} {columns} {at}");
                 }
             }
-            assert!(!code.is_apart(code.min_columns() + 1));
+            assert!(!code.blocks_are_apart(code.min_columns() + 1));
         }
     }
 

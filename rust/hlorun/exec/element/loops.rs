@@ -1,4 +1,4 @@
-//! Fused loops, tile by tile.
+//! Fused loops, tile by tile, or over rows; see [`super::rows`].
 //!
 //! A dense input is read where it lies and a dense output is written where it belongs; other views
 //! are gathered into, or scattered from, a tile in the first-level cache.
@@ -90,6 +90,7 @@ impl<'p> Running<'p> {
     fn alone(thunk: &'p LoopThunk, environment: &Environment<'_>) -> Result<Running<'p>> {
         let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
         let mut running = Running::new(thunk, &environment.memory, &|_| streams)?;
+        // Results that go past the caches are written from tiles.
         if let Some(rows) = thunk.rows.as_deref()
             && running.targets.0.iter().all(|target| !target.streams)
         {
@@ -152,7 +153,8 @@ impl<'p> Running<'p> {
                 let at = target.base.wrapping_offset(offset * target.size as isize);
                 (at, target.size)
             };
-            // SAFETY: a store has a place for every element of the loop, and the plan knows which inputs it may overlap.
+            // SAFETY: a store has a place for every element of the loop; the plan made sure that nothing is written that is still
+            // to be read; the frame is this loop's.
             return unsafe { rows::range(rows, &self.sources, place, frame, range) };
         }
         let mut start = range.start;

@@ -106,8 +106,9 @@ impl Frame {
         })
     }
 
-    /// A frame of memory for vector bytecode alone: `scratch` bytes of it, zero, and `copies` bytes for copies of operands.
-    pub fn of_vector_bytecode(tile: usize, scratch: usize, copies: usize) -> Result<Frame> {
+    /// A frame for code over rows, which has no tiles: `scratch` bytes for vector bytecode, zero, and `copies` bytes for copies of
+    /// operands.
+    pub fn of_vector_bytecode(scratch: usize, copies: usize) -> Result<Frame> {
         let scratch = scratch.next_multiple_of(ALIGNMENT);
         let mut all = Scratch::new::<u8>(scratch + copies + ALIGNMENT)?;
         let base: *mut u8 = all.get();
@@ -115,7 +116,7 @@ impl Frame {
         unsafe { base.write_bytes(0, scratch) };
         Ok(Frame {
             pointers: vec![base.wrapping_add(scratch)],
-            tile,
+            tile: 0,
             fixed: Vec::new(),
             _scratch: all,
             vector_scratch: base,

@@ -1,4 +1,7 @@
-//! Values over rows that are read where they lie; see [`crate::plan::schedule::row_loops`].
+//! Elements over rows, read and written where they lie; see [`crate::plan::schedule::row_loops`].
+//!
+//! In: a [`RowLoop`], and where its inputs and results are. Out: its elements, a block of columns of all rows of a tile before the
+//! next block. Promise: the bits that tiles give, of a NaN only that it is one.
 
 use std::ops::Range;
 
@@ -12,15 +15,14 @@ use crate::plan::thunk::row_loop::{RowLoop, RowSource};
 
 /// What a thread needs to run parts of the loop.
 pub fn frame(rows: &RowLoop) -> Result<Frame> {
-    let elements = rows.tile * rows.row;
-    Frame::of_vector_bytecode(elements, rows.code.scratch_bytes(), rows.copied_bytes())
+    Frame::of_vector_bytecode(rows.code.scratch_bytes(), rows.copied_bytes())
 }
 
 /// Computes elements `range`, which are whole rows. `place` says where a result has the first element of a row, and the bytes of
 /// an element.
 ///
 /// # Safety
-/// Each result has room for the elements of every row, which follow the first one; rows of a plane are as far apart as the
+/// `frame` is one of [`frame`] for `rows`. Each result has room for the elements of every row, which follow the first one; rows of a plane are as far apart as the
 /// plan says. No result overlaps an input that is read where it lies, unless the plan allows it.
 pub unsafe fn range(
     rows: &RowLoop,
@@ -64,8 +66,8 @@ pub unsafe fn range(
                 step: step as isize * size as isize,
             });
         }
-        // SAFETY: the caller's promise; the rows of an input are at these distances from each other, inside its view, and the
-        // frame's memory is as large as asked for.
+        // SAFETY: the caller's promise; the rows of a plane have the planned distance, those of a copy follow each other, and
+        // [`frame`] made room for both.
         unsafe { rows.code.run(&outside, (count, rows.row), scratch) };
         at += count;
     }

@@ -1,6 +1,7 @@
 //! Inputs of fused loops and reductions, as a run brings them to a tile.
 //!
-//! A dense input is read where it lies; other views are gathered into a tile in the first-level cache.
+//! In: loads. Out: their elements, in a tile's registers, or where they lie for code over rows. A dense input is read where it lies;
+//! other views are gathered into a tile in the first-level cache.
 
 use super::joined::Joined;
 use super::program::Frame;
@@ -131,7 +132,7 @@ impl<'p> Sources<'p> {
     /// Copies elements `start..start + n` of an input to `to`.
     ///
     /// # Safety
-    /// There is room for them.
+    /// There is room for them, and the loop has them.
     pub unsafe fn copy(&self, input: usize, start: usize, n: usize, to: *mut u8) {
         let source = &self.sources[input];
         match (&source.load.kind, &source.joined) {

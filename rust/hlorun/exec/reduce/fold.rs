@@ -9,7 +9,7 @@
 //! row by row; rows for which that matters, as they come out as NaN or zeros of both signs, are folded again in order.
 
 use super::columns::Columns;
-use super::job::{Accumulators, Choosing, Job, writes_in_place};
+use super::job::{Accumulators, Choosing, Job, Run, writes_in_place};
 use super::moves::{Stretches, halve_by, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
@@ -22,14 +22,6 @@ use crate::plan::thunk::FoldWay;
 use hlorun_kernels::Scratch;
 use hlorun_kernels::choice::MIN_ROW;
 use smallvec::SmallVec;
-
-/// Values of a tile, and the result they belong to: the first one's, where they belong to several.
-#[derive(Clone, Copy)]
-struct Run {
-    from: usize,
-    count: usize,
-    index: usize,
-}
 
 /// What one thread needs to compute and fold tiles.
 pub(crate) struct Tile {

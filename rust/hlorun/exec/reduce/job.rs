@@ -70,6 +70,14 @@ impl Operand {
     }
 }
 
+/// Values of a tile, and the result they belong to: the first one's, where they belong to several.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) from: usize,
+    pub(super) count: usize,
+    pub(super) index: usize,
+}
+
 /// The kernels of a reduction that chooses among pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Choosing {
@@ -144,6 +152,7 @@ pub(crate) struct Job<'t> {
     pub(super) identity: Option<[u8; 16]>,
     /// Set where values are computed and folded in one pass.
     pub(super) columns: Option<Columns<'t>>,
+    /// Set where values are computed over rows.
     pub(super) rows: Option<&'t RowLoop>,
     /// Asked whether the run is to end; none where the reduction is short.
     pub(super) run_of: Option<&'t Environment<'t>>,

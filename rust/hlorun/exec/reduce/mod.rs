@@ -9,7 +9,6 @@ pub(crate) mod fold;
 pub(crate) mod job;
 mod moves;
 
-use super::element::program::Frame;
 use super::element::rows;
 use super::element::sources::Sources;
 use super::element::walk::rest_of_run;
@@ -510,48 +509,24 @@ impl<'t> Job<'t> {
         }
     }
 
-    /// Computes elements `start..start + n` of the walk into the outputs of the tile: rows by the code that reads them where
-    /// they lie, parts of rows at either end by tiles.
+    /// Computes elements `start..start + n` of the walk into the outputs of the tile.
     fn values(&self, tile: &mut Tile, start: usize, n: usize) {
         let (program, values) = (&self.thunk.program, &mut tile.values);
-        let part = |values: &mut Frame, start: usize, n: usize| {
+        let Some((rows, frame)) = self.rows.zip(tile.rows.as_mut()).filter(|(rows, _)| {
+            // Tiles are whole rows where the plan has such code; see [`crate::plan::schedule::row_loops`].
+            start.is_multiple_of(rows.row) && n.is_multiple_of(rows.row)
+        }) else {
             self.sources.fill(values, start, n);
             // SAFETY: every input holds `n` elements.
-            unsafe { values.run(program, n) };
+            return unsafe { values.run(program, n) };
         };
-        let (Some(rows), Some(frame)) = (self.rows, &mut tile.rows) else {
-            return part(values, start, n);
+        let place = |result: usize, first: usize| {
+            let output = program.outputs[result];
+            let size = program.types[output.0 as usize].size_bytes();
+            let to = values.pointer(output).wrapping_add((first - start) * size);
+            (to, size)
         };
-        let head = (start.next_multiple_of(rows.row) - start).min(n);
-        if head > 0 {
-            part(values, start, head);
-        }
-        let end = head + (n - head) / rows.row * rows.row;
-        if head < end {
-            let place = |result: usize, first: usize| {
-                let output = program.outputs[result];
-                let size = program.types[output.0 as usize].size_bytes();
-                let to = values.pointer(output);
-                (to.wrapping_add((first - start) * size), size)
-            };
-            let whole = start + head..start + end;
-            // SAFETY: a tile has room for `n` elements of each output, and is the frame's own.
-            unsafe { rows::range(rows, &self.sources, place, frame, whole) };
-        }
-        if end < n {
-            let begins = |values: &mut Frame, by: usize| {
-                for &output in &program.outputs {
-                    let size = program.types[output.0 as usize].size_bytes() as isize;
-                    let to = values.pointer(output);
-                    values.bind(output, to.wrapping_offset(by as isize * size));
-                }
-            };
-            begins(values, end);
-            part(values, start + end, n - end);
-            program
-                .outputs
-                .iter()
-                .for_each(|&output| values.unbind(output));
-        }
+        // SAFETY: the elements are whole rows; a tile has room for `n` elements of each output, and no input lies in it.
+        unsafe { rows::range(rows, &self.sources, place, frame, start..start + n) };
     }
 }

@@ -12,27 +12,26 @@ const TILE_BYTES: usize = 24 << 10;
 const MIN_ROWS: usize = 4;
 /// Cycles to gather a vector of an input, or to scatter one of a result.
 const MOVE_COST: usize = 5;
+/// Cycles of a call, which computes a block of columns of all rows at hand.
+const CALL_COST: usize = 40;
 
 /// Rows that are computed at a time, of which one has so many bytes of operands and results.
 pub fn tile(row_bytes: usize) -> usize {
     (TILE_BYTES / row_bytes.max(1)).max(MIN_ROWS)
 }
 
-/// Cycles of a call, which computes a block of columns of all rows at hand.
-const CALL_COST: usize = 40;
-
 /// What is known of a loop over rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowWork {
-    /// Elements of a row, and of a vector.
+    /// Elements of a row.
     pub row: usize,
-    /// See there.
+    /// Elements of a vector.
     pub lanes: usize,
     /// Rows that are computed at a time.
     pub rows: usize,
-    /// Blocks of a row, and their elements, of which some are computed twice.
+    /// Blocks of a row.
     pub blocks: usize,
-    /// See there.
+    /// Elements of these; those that are computed twice count twice.
     pub computed: usize,
     /// Work of an element.
     pub work: usize,
@@ -45,7 +44,8 @@ pub struct RowWork {
 impl RowWork {
     /// Whether it takes less time than tiles.
     pub fn pays(&self) -> bool {
-        // A vector takes about a cycle per operation, a block half a cycle to move each address on.
+        // All in cycles times the elements of a vector: a vector takes about a cycle per operation, and each block half a cycle
+        // per address.
         let twice = (self.computed - self.row) * self.work;
         let addresses = self.blocks * self.outside * self.lanes / 2;
         let calls = self.blocks * CALL_COST * self.lanes / self.rows.max(1);

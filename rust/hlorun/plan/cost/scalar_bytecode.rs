@@ -30,8 +30,8 @@ pub const MAX_TERMS: usize = 1 << 12;
 pub const TERMS_PER_WORK: usize = 8;
 /// Most elements that are reduced.
 pub const MAX_REDUCED: usize = 128;
-/// Most pairs that a reduction chooses among, where kernels of vectors can, too; beyond, leaving the code for these takes less
-/// time.
+/// Most pairs that operations choose among where kernels of vectors can, too; beyond, leaving the code for these takes less
+/// time. Columns have a kernel in the code.
 pub const MAX_CHOSEN: usize = 512;
 /// Fewest columns, and pairs, that a kernel chooses among in the code.
 pub const MIN_CHOSEN_COLUMNS: usize = 4;

@@ -58,8 +58,8 @@ impl Program {
         ColumnFold::new(&types, is_single, &steps)
     }
 
-    /// The whole program over rows; inputs for which `is_single` holds have one element for all columns of a row. Its results
-    /// are `outputs`, all different. `None` where vector bytecode has no such steps.
+    /// The whole program over rows; inputs for which `is_single` holds have one element for all columns of a row. It stores the
+    /// registers `outputs`. `None` where vector bytecode has no such steps, or an output is no result of a step.
     pub fn row_code(&self, is_single: &[bool], outputs: &[Register]) -> Option<RowCode> {
         let count = self.inputs.len();
         let (types, steps) = self.as_vector_steps(count)?;

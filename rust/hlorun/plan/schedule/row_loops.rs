@@ -1,11 +1,14 @@
 //! `row-loops`: fused loops and reductions over rows that are read and written where they lie.
 //!
-//! In: a loop, or the values of a reduction, whose inputs have rows with something between them, as the inside of a matrix or a window that moves
-//! over one has, or an element for each row. Out: a [`RowLoop`]. Promise: the same bits. Tiles are a contiguous run of the
-//! loop's elements, so that such inputs would be gathered into them.
+//! In: a loop, or the values of a reduction, of which an input or a result has rows that lie apart, as the inside of a matrix
+//! has, or an input has one element for each row. Out: a [`RowLoop`]. Promise: the same bits, of a NaN only that it is one.
 //!
-//! Legal where every result has rows of one length, side by side or at one distance, and none of them is written where another element is
-//! still read: a result overlaps no input, or takes the place of one, and no element is computed twice.
+//! It pays because a tile is a contiguous run of elements, into which such rows are gathered.
+//!
+//! Legal where the rows of each result have one length and one distance, and no element is written while another is still to be
+//! read there: a result overlaps no input, or has the very places of one while no element is computed twice.
+
+use hlorun_kernels::vector_bytecode::has_singles;
 
 use super::column_folds::split_last;
 use super::fold_shape::Shape;
@@ -13,17 +16,18 @@ use super::row_tiling::gcd;
 use super::tiles::widest;
 use crate::buffers::ALIGNMENT;
 use crate::plan::cost::row_loops::{MIN_PLANE, RowWork, tile};
-use crate::plan::cost::tiles::MIN_RUN;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Program, Register};
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::row_loop::{RowLoop, RowSource};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, Thunk, ThunkKind};
-use crate::plan::view::{ArrayView, PRIVATE, Walk};
+use crate::plan::view::{ArrayView, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "row-loops";
 
-/// Finds such loops in `thunks`, whose buffers have their memory, and everything nested in them; returns how many there are.
+/// Finds such loops and reductions in `thunks`, whose buffers have their memory, and in the loops and branches among them, but not in
+/// row tiles, whose rows lie in scratch; returns how many there are.
 pub fn run(thunks: &mut [Thunk]) -> usize {
     let mut count = 0;
     let mut sequences: Vec<&mut [Thunk]> = vec![thunks];
@@ -119,14 +123,14 @@ struct Values<'t> {
 }
 
 impl Values<'_> {
-    /// Elements of the shortest rows that are read or written with something between them.
+    /// Elements of the shortest rows that lie apart.
     fn row(&self) -> Option<usize> {
         let loads = self.loads.iter().filter(|load| !load.is_constant());
         let loads = loads.filter(|load| !load.is_dense && matches!(load.kind, LoadKind::View(_)));
         let stores = self.stores.iter().filter(|store| !store.is_dense);
         let walks = loads.map(|load| &load.walk).chain(stores.map(|s| &s.walk));
         let rows = walks.filter_map(|walk| match walk.last() {
-            Some(&(row, 0 | 1)) if walk.len() > 1 => usize::try_from(row).ok(),
+            Some(&(row @ 1.., 0 | 1)) if walk.len() > 1 => usize::try_from(row).ok(),
             _ => None,
         });
         rows.min()
@@ -136,7 +140,7 @@ impl Values<'_> {
     fn over_rows(&self) -> Option<RowLoop> {
         let (program, row) = (self.program, self.row()?);
         let is_whole = self.tile.is_none_or(|(unit, _)| unit.is_multiple_of(row));
-        if program.is_empty() || !is_whole || !self.count.is_multiple_of(row) {
+        if program.is_empty() || self.count == 0 || !is_whole || !self.count.is_multiple_of(row) {
             return None;
         }
         let loads = self.inputs()?;
@@ -152,7 +156,7 @@ impl Values<'_> {
         let is_single: Vec<bool> = singles.collect();
         let code = program.row_code(&is_single, &self.results)?;
         let lanes = code.min_columns();
-        if plane * row < MIN_PLANE || row < lanes || !self.is_legal(code.is_apart(row)) {
+        if plane * row < MIN_PLANE || row < lanes || !self.is_legal(code.blocks_are_apart(row)) {
             return None;
         }
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
@@ -160,7 +164,7 @@ impl Values<'_> {
         let tile = tile(sizes.map(|&register| size(register) * row).sum());
         let most = self.tile.map_or(tile, |(_, elements)| elements / row);
         let (blocks, computed) = code.blocks_of(row);
-        let pays = RowWork {
+        let work = RowWork {
             row,
             lanes,
             rows: tile.min(most).min(plane),
@@ -168,9 +172,9 @@ impl Values<'_> {
             computed,
             work: program.work,
             outside: loads.len() + self.results.len(),
-            spared: self.spared(row, &loads, &found),
+            spared: self.spared(&loads, &found),
         };
-        if !pays.pays() {
+        if !work.pays() {
             return None;
         }
         let mut copied = 0;
@@ -204,14 +208,12 @@ impl Values<'_> {
         self.program.inputs.iter().map(at).collect()
     }
 
-    /// How many inputs and results tiles would gather or scatter; rows that are all the same are laid out once, and long ones
-    /// read where they lie.
-    fn spared(&self, row: usize, loads: &[usize], found: &[Option<InRows>]) -> usize {
-        let inputs = loads.iter().zip(found).filter(|&(&at, own)| {
-            let is_long = self.tile.is_some() && row as i64 >= MIN_RUN;
-            let is_moved = own.is_some_and(|own| own.step != 0 && (own.is_single || !is_long));
-            is_moved && !self.loads[at].is_dense
-        });
+    /// How many inputs and results tiles would gather or scatter; rows that are all the same are laid out once.
+    fn spared(&self, loads: &[usize], found: &[Option<InRows>]) -> usize {
+        let inputs = loads
+            .iter()
+            .zip(found)
+            .filter(|&(&at, own)| own.is_some_and(|own| own.step != 0) && !self.loads[at].is_dense);
         let stores = self.stores.iter().filter(|store| !store.is_dense);
         inputs.count() + stores.count()
     }
@@ -219,20 +221,17 @@ impl Values<'_> {
     /// Whether no element is written where another is still read. Where no element is computed twice, a result may take the place
     /// of an input.
     fn is_legal(&self, blocks_are_apart: bool) -> bool {
-        let is_shared = |view: &ArrayView| view.slice.allocation < PRIVATE;
         let views = self.loads.iter().flat_map(|load| {
             let views = load.views();
             views.map(move |view| (view, load))
         });
         let views: Vec<(&ArrayView, &Load)> = views.collect();
-        views.iter().all(|(view, _)| is_shared(view))
-            && self.stores.iter().all(|store| {
-                let is_apart = |&(from, load): &(&ArrayView, &Load)| {
-                    let is_same = blocks_are_apart && is_same_place(store, from, load);
-                    is_same || !from.slice.overlaps(&store.view.slice)
-                };
-                is_shared(&store.view) && views.iter().all(is_apart)
+        self.stores.iter().all(|store| {
+            views.iter().all(|&(from, load)| {
+                let is_same = blocks_are_apart && is_same_place(store, from, load);
+                is_same || !from.slice.overlaps(&store.view.slice)
             })
+        })
     }
 }
 
@@ -253,10 +252,9 @@ fn source(program: &Program, load: &Load, row: usize) -> Option<InRows> {
     let LoadKind::View(_) = load.kind else {
         return None;
     };
-    let size = program.types[load.register.0 as usize].size_bytes();
+    let ty = dtype(program.types[load.register.0 as usize])?;
     let found = in_rows(&load.walk, row)?;
-    // Vector bytecode reads single elements of these sizes.
-    (!found.is_single || matches!(size, 4 | 8)).then_some(found)
+    (!found.is_single || has_singles(ty)).then_some(found)
 }
 
 /// The rows of a result, whose elements are all different.
@@ -278,7 +276,7 @@ mod tests {
                 is_single,
             })
         };
-        // Dense, with gaps, planes of them, the same row, an element for each row, and one for all.
+        // Dense, apart, planes of them, the same row, an element for each row, and one for all.
         assert_eq!(in_rows(&[(800, 1)]), found(8, 100, false));
         assert_eq!(in_rows(&[(8, 120), (100, 1)]), found(8, 120, false));
         assert_eq!(

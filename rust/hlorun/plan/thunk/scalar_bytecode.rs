@@ -37,8 +37,8 @@ pub enum Code {
     Scatter(usize, usize),
     /// The product of this number of what is at the two operands.
     Product(usize),
-    /// The choice of this number among pairs, whose values and seconds are at the first two operands. What is chosen goes to
-    /// the result and, the seconds, to the third operand, which hold the pairs that come first.
+    /// The choice of this number among pairs: values at the first operand, seconds at the second. The result and the third
+    /// operand hold the first pairs, and what is chosen replaces these.
     Choose(usize),
 }
 

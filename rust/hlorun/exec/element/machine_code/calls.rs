@@ -144,7 +144,7 @@ pub unsafe extern "C" fn choose(
     out: *mut u8,
     out_seconds: *mut u8,
 ) {
-    // SAFETY: the choice is one of the loop's, and its pairs and results are there.
+    // SAFETY: the choice is one of the loop's; the places hold as many pairs as it has, and results, which overlap no pair.
     unsafe {
         let own = &(*context).choices[number];
         (own.kernel)([values, seconds], own.shape, [out, out_seconds], own.choice);

@@ -5,7 +5,7 @@
 //! element; a few columns by kernels, the lower half of the rows with the upper one, or by the
 //! reducer, each row with the next one; more columns row after row.
 
-use hlorun_kernels::choice::Choice;
+use hlorun_kernels::choice::{Choice, ChooseColumns};
 use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, DType};
@@ -22,6 +22,7 @@ use crate::plan::cost::small_loop::runs_step_by_step;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
 use crate::plan::faults::{self, Fault};
+use crate::plan::schedule::column_folds::plane_of;
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::small_loop;
 use crate::plan::schedule::tiles;
@@ -69,7 +70,7 @@ impl Builder {
         let sizes = reduction.space.iter().map(|&(size, _)| size);
         let total = usize::try_from(sizes.product::<i64>()).ok()?;
         let by_columns = column_choice(reduction, total);
-        if total > MAX_CHOSEN && by_columns.is_none() && is_chosen_by_kernel(reduction) {
+        if total > MAX_CHOSEN && by_columns.is_none() && choosing_kernel(reduction).is_some() {
             return None;
         }
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
@@ -454,32 +455,29 @@ pub fn has_total_order(reduction: &ReduceThunk) -> bool {
     choice.is_some_and(|choice| is_kept(choice) && has_no_nan(1))
 }
 
-/// Whether kernels choose among the pairs of rows and of columns.
-fn is_chosen_by_kernel(reduction: &ReduceThunk) -> bool {
+/// The kernel that chooses among pairs down columns, and their types, where pairs may be taken in any order; there is one for
+/// rows then, too.
+fn choosing_kernel(reduction: &ReduceThunk) -> Option<(Choice, ChooseColumns, [DType; 2])> {
     let ty = |k: usize| dtype(reduction.outputs.get(k)?.element_type);
-    let kernel = || reduction.choice?.column_kernel(ty(0)?, ty(1)?);
-    has_total_order(reduction) && kernel().is_some()
+    let (choice, types) = (reduction.choice?, [ty(0)?, ty(1)?]);
+    let kernel = choice.column_kernel(types[0], types[1])?;
+    let is_any_order = faults::holds(Fault::ChoosesInAnyOrder, has_total_order(reduction));
+    is_any_order.then_some((choice, kernel, types))
 }
 
-/// The kernel that chooses among pairs down the columns of a reduction, where they are so many that it takes less time than
-/// operations, and may be taken in any order.
+/// The choice down the columns of a reduction, where they are so many that a kernel takes less time than operations.
 fn column_choice(reduction: &ReduceThunk, total: usize) -> Option<ColumnChoice> {
-    let [.., (rows, true), (columns, false)] = reduction.space[..] else {
-        return None;
-    };
+    let (rows, columns) = plane_of(&reduction.space)?;
     let shape = [usize::try_from(rows).ok()?, usize::try_from(columns).ok()?];
-    let is_any_order = faults::holds(Fault::ChoosesInAnyOrder, has_total_order(reduction));
-    if shape[1] < MIN_CHOSEN_COLUMNS || total < MIN_CHOSEN || !is_any_order {
+    if shape[1] < MIN_CHOSEN_COLUMNS || total < MIN_CHOSEN {
         return None;
     }
-    let ty = |k: usize| dtype(reduction.outputs.get(k)?.element_type);
-    let (value, second) = (ty(0)?, ty(1)?);
-    let choice = reduction.choice?;
+    let (choice, kernel, types) = choosing_kernel(reduction)?;
     Some(ColumnChoice {
         choice,
-        kernel: choice.column_kernel(value, second)?,
+        kernel,
         shape,
-        sizes: [value.size_bytes(), second.size_bytes()],
+        sizes: types.map(DType::size_bytes),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Elements over rows, read and written where they lie; see [`crate::plan::schedule::row_loops`].
 //!
-//! In: a [`RowLoop`], and where its inputs and results are. Out: its elements, a block of columns of all rows of a tile before the
-//! next block. Promise: the bits that tiles give, of a NaN only that it is one.
+//! In: a [`RowLoop`], and where its inputs and results are. Out: its elements, a block of columns of all rows of a tile before
+//! the next block. Promise: the bits that tiles give, of a NaN only that it is one.
 
 use std::ops::Range;
 
@@ -22,8 +22,9 @@ pub fn frame(rows: &RowLoop) -> Result<Frame> {
 /// an element.
 ///
 /// # Safety
-/// `frame` is one of [`frame`] for `rows`. Each result has room for the elements of every row, which follow the first one; rows of a plane are as far apart as the
-/// plan says. No result overlaps an input that is read where it lies, unless the plan allows it.
+/// `frame` is one of [`frame`] for `rows`. Each result has room for the elements of every row, which follow the first one; rows
+/// of a plane are as far apart as the plan says. No result overlaps an input that is read where it lies, unless the plan allows
+/// it.
 pub unsafe fn range(
     rows: &RowLoop,
     sources: &Sources<'_>,

@@ -10,14 +10,17 @@ pub const MIN_PLANE: usize = 256;
 const TILE_BYTES: usize = 24 << 10;
 /// Fewest rows at a time.
 const MIN_ROWS: usize = 4;
+/// Most bytes of these: copies of inputs and results stay in a core's cache, and threads have parts of their own.
+const MAX_TILE_BYTES: usize = 1 << 20;
 /// Cycles to gather a vector of an input, or to scatter one of a result.
 const MOVE_COST: usize = 5;
 /// Cycles of a call, which computes a block of columns of all rows at hand.
 const CALL_COST: usize = 40;
 
-/// Rows that are computed at a time, of which one has so many bytes of operands and results.
-pub fn tile(row_bytes: usize) -> usize {
-    (TILE_BYTES / row_bytes.max(1)).max(MIN_ROWS)
+/// Rows that are computed at a time, of which one has so many bytes of operands and results; `None` where rows are too long.
+pub fn tile(row_bytes: usize) -> Option<usize> {
+    let rows = (TILE_BYTES / row_bytes.max(1)).max(MIN_ROWS);
+    (rows.checked_mul(row_bytes)? <= MAX_TILE_BYTES).then_some(rows)
 }
 
 /// What is known of a loop over rows.

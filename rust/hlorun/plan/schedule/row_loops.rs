@@ -26,8 +26,8 @@ use crate::plan::view::{ArrayView, Walk};
 /// Name by which it is switched off.
 pub const NAME: &str = "row-loops";
 
-/// Finds such loops and reductions in `thunks`, whose buffers have their memory, and in the loops and branches among them, but not in
-/// row tiles, whose rows lie in scratch; returns how many there are.
+/// Finds such loops and reductions in `thunks`, whose buffers have their memory, and in the loops and branches among them, but
+/// not in row tiles, whose rows lie in scratch; returns how many there are.
 pub fn run(thunks: &mut [Thunk]) -> usize {
     let mut count = 0;
     let mut sequences: Vec<&mut [Thunk]> = vec![thunks];
@@ -160,8 +160,9 @@ impl Values<'_> {
             return None;
         }
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
-        let sizes = program.inputs.iter().chain(&self.results);
-        let tile = tile(sizes.map(|&register| size(register) * row).sum());
+        let outside = program.inputs.iter().chain(&self.results);
+        let bytes: usize = outside.map(|&register| size(register)).sum();
+        let tile = tile(bytes.checked_mul(row)?)?;
         let most = self.tile.map_or(tile, |(_, elements)| elements / row);
         let (blocks, computed) = code.blocks_of(row);
         let work = RowWork {

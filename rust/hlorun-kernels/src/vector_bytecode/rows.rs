@@ -170,9 +170,10 @@ impl RowCode {
     /// results.
     ///
     /// # Safety
-    /// `outside` has one for every input and output. Each operand has an element at every column of every row, or one in every row where it is single; each result has room
-    /// for as many, all apart. A result overlaps no operand; where [`RowCode::blocks_are_apart`] holds of `columns`, it may be one whose
-    /// elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses meanwhile.
+    /// `outside` has one for every input and output. Each operand has an element at every column of every row, or one in every
+    /// row where it is single; each result has room for as many, all apart. A result overlaps no operand; where
+    /// [`RowCode::blocks_are_apart`] holds of `columns`, it may be one whose elements have the same size, at the same places.
+    /// Scratch has [`RowCode::scratch_bytes`] that nobody else uses meanwhile.
     pub unsafe fn run(&self, outside: &[Rows], (rows, columns): (usize, usize), scratch: *mut u8) {
         debug_assert_eq!(outside.len(), self.columns.len());
         let blocks = self.code.blocks(columns);

@@ -1,7 +1,7 @@
 //! Inputs of fused loops and reductions, as a run brings them to a tile.
 //!
-//! In: loads. Out: their elements, in a tile's registers, or where they lie for code over rows. A dense input is read where it lies;
-//! other views are gathered into a tile in the first-level cache.
+//! In: loads. Out: their elements, in a tile's registers, or where they lie for code over rows. A dense input is read where it
+//! lies; other views are gathered into a tile in the first-level cache.
 
 use super::joined::Joined;
 use super::program::Frame;

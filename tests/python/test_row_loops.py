@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 Array = np.ndarray[Any, Any]
 TYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32}
 
 
 def operand(
-    rng: np.random.Generator, kind: str, name: str, number: int, dims: list[int], dtype: str
+    rng: Stream, kind: str, name: str, number: int, dims: list[int], dtype: str
 ) -> tuple[str, Array, Array]:
     """Lines of an operand of sizes `dims`, its parameter, and its elements."""
     shape = ",".join(map(str, dims))
     all_dims = ",".join(map(str, range(len(dims))))
 
     def values(sizes: list[int]) -> Array:
-        return rng.integers(-9, 9, sizes).astype(TYPES[dtype])
+        return np.asarray(rng.integers(-9, 9, sizes)).astype(TYPES[dtype])
 
     if kind == "rows":
         before, behind = rng.integers(0, 4, len(dims)), rng.integers(0, 4, len(dims))
@@ -53,7 +54,7 @@ def operand(
 
 def module_of(seed: int) -> tuple[hlorun.HloModule, list[Array], Array]:
     """A module of random arrays, its arguments and its result."""
-    rng = np.random.default_rng(seed)
+    rng = Stream("row loops", seed)
     dtype = ["f32", "f64", "s32"][seed % 3]
     dims = [int(rng.integers(8, 50)), int(rng.integers(9, 400))]
     if seed % 4 == 0:

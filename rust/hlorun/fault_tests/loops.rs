@@ -1,5 +1,8 @@
 //! Faults of loops: their state, and the code that replaces them.
 
+use hlorun_kernels::vector_bytecode::{Op, is_supported};
+use hlorun_kernels::{BinaryOp, DType};
+
 use super::{differs, options, refused};
 use crate::plan::faults::Fault;
 use crate::plan::options::Check;
@@ -222,8 +225,16 @@ cond {";
     );
 }
 
+/// Some CPUs have none.
+fn has_vector_bytecode() -> bool {
+    is_supported(Op::Binary(BinaryOp::Add), DType::F32, DType::F32)
+}
+
 #[test]
 fn rows_where_they_lie() {
+    if !has_vector_bytecode() {
+        return;
+    }
     // Every other element of a row is an operand.
     let text = "HloModule fault
 ENTRY e {
@@ -241,7 +252,37 @@ ENTRY e {
 }
 
 #[test]
+fn rows_that_take_the_place_of_others() {
+    if !has_vector_bytecode() {
+        return;
+    }
+    // The last block of a row overlaps the one before it on every CPU.
+    let text = "HloModule fault
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  x = f32[12,368] parameter(0)
+  p = f32[12,374] parameter(1)
+  z = f32[12,368] sort(x), dimensions={0}, to_apply=less
+  a = f32[12,368] slice(p), slice={[0:12], [0:368]}
+  b = f32[12,368] slice(p), slice={[0:12], [6:374]}
+  d = f32[12,368] subtract(a, b)
+  s = f32[12,368] exponential(d)
+  ROOT r = f32[12,368] add(s, z)
+}
+";
+    let [faulty, plain] = [Check::Plan, Check::Shadow].map(options);
+    differs(Fault::ReadsReplacedElements, text, &faulty, &plain);
+}
+
+#[test]
 fn rows_of_planes() {
+    if !has_vector_bytecode() {
+        return;
+    }
     // Every other element of a row is an operand.
     let text = "HloModule fault
 sum {

@@ -55,6 +55,8 @@ pub enum Fault {
     ScalarCodeSkipsThunk,
     /// An input whose rows are read where they lie has the elements of a row side by side, or one for all of it.
     ReadsOtherRows,
+    /// A loop over rows whose result takes the place of an input computes no element twice.
+    ReadsReplacedElements,
     /// An input whose rows are folded in one pass has the elements of a row side by side, or one for all of it.
     FoldsScatteredRows,
     /// A thunk that is prepared for the trips of a loop holds nothing of its inputs from one trip to the next.

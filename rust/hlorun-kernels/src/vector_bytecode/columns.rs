@@ -132,21 +132,7 @@ impl ColumnFold {
 mod tests {
     use super::*;
     use crate::ops::BinaryOp;
-    use crate::vector_bytecode::{Op, Operand};
-
-    fn step(op: BinaryOp, [x, y]: [u32; 2], dtype: DType) -> Step {
-        Step {
-            op: Op::Binary(op),
-            operands: [
-                Operand::Value(x),
-                Operand::Value(y),
-                Operand::Constant([0; 16]),
-            ],
-            count: 2,
-            from: dtype,
-            to: dtype,
-        }
-    }
+    use crate::vector_bytecode::tests::binary_step as step;
 
     /// Sums of `(single - row) * (row - single)`, in either order of operands.
     fn steps(dtype: DType) -> Vec<Step> {

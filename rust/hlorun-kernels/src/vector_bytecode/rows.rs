@@ -198,21 +198,7 @@ impl RowCode {
 mod tests {
     use super::*;
     use crate::ops::BinaryOp;
-    use crate::vector_bytecode::{Op, Operand};
-
-    fn step(op: BinaryOp, [x, y]: [u32; 2], dtype: DType) -> Step {
-        Step {
-            op: Op::Binary(op),
-            operands: [
-                Operand::Value(x),
-                Operand::Value(y),
-                Operand::Constant([0; 16]),
-            ],
-            count: 2,
-            from: dtype,
-            to: dtype,
-        }
-    }
+    use crate::vector_bytecode::tests::binary_step as step;
 
     /// `(single - row) * row` and the difference, of rows that lie apart.
     fn check<T: Copy + PartialEq + std::fmt::Debug>(

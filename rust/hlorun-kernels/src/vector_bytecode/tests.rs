@@ -566,3 +566,18 @@ fn what_bytecode_lacks_is_refused() {
         .is_none()
     );
 }
+
+/// A step of two values.
+pub(super) fn binary_step(op: BinaryOp, [x, y]: [u32; 2], dtype: DType) -> Step {
+    Step {
+        op: Op::Binary(op),
+        operands: [
+            Operand::Value(x),
+            Operand::Value(y),
+            Operand::Constant([0; 16]),
+        ],
+        count: 2,
+        from: dtype,
+        to: dtype,
+    }
+}

@@ -43,13 +43,7 @@ pub fn run(thunks: &mut [Thunk]) -> usize {
                     reduction.rows = values.and_then(|own| own.over_rows()).map(Box::new);
                     count += usize::from(reduction.rows.is_some());
                 }
-                ThunkKind::While(own) => {
-                    sequences.extend([&mut own.condition[..], &mut own.body[..]]);
-                }
-                ThunkKind::Conditional(own) => {
-                    sequences.extend(own.branches.iter_mut().map(|branch| &mut branch[..]));
-                }
-                _ => {}
+                _ => sequences.extend(thunk.nested_mut().into_iter().map(|inner| &mut inner[..])),
             }
         }
     }
@@ -156,7 +150,11 @@ impl Values<'_> {
         let is_single: Vec<bool> = singles.collect();
         let code = program.row_code(&is_single, &self.results)?;
         let lanes = code.min_columns();
-        if plane * row < MIN_PLANE || row < lanes || !self.is_legal(code.blocks_are_apart(row)) {
+        if plane * row < MIN_PLANE || row < lanes {
+            return None;
+        }
+        let are_apart = code.blocks_are_apart(row);
+        if !self.is_legal(faults::holds(Fault::ReadsReplacedElements, are_apart)) {
             return None;
         }
         let size = |register: Register| program.types[register.0 as usize].size_bytes();

@@ -1,9 +1,6 @@
 //! Faults of loops: their state, and the code that replaces them.
 
-use hlorun_kernels::vector_bytecode::{Op, is_supported};
-use hlorun_kernels::{BinaryOp, DType};
-
-use super::{differs, options, refused};
+use super::{differs, has_vector_bytecode, options, refused};
 use crate::plan::faults::Fault;
 use crate::plan::options::Check;
 
@@ -223,11 +220,6 @@ cond {";
         &options(Check::Plan),
         &options(Check::Shadow),
     );
-}
-
-/// Some CPUs have none.
-fn has_vector_bytecode() -> bool {
-    is_supported(Op::Binary(BinaryOp::Add), DType::F32, DType::F32)
 }
 
 #[test]

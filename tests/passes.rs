@@ -22,7 +22,6 @@ use hlorun::plan::hlo::pass::{Pass, PassContext};
 use hlorun::plan::listing::listing;
 use hlorun::plan::options::{Inspect, MachineCode};
 use hlorun::plan::pipeline::Pipeline;
-use hlorun::plan::schedule::{column_folds, row_loops};
 use hlorun::plan::{Check, CompileOptions, Executable, PASSES, compile, hlo};
 use hlorun::text::printer::{PrintOptions, print_module};
 use hlorun::types::PrimitiveType;
@@ -345,8 +344,7 @@ fn check_thunks(path: &Path, pass: &str, needed: &[&str], stale: &mut Vec<String
     };
     // Some CPUs have none.
     let has_vectors = is_supported(Op::Binary(BinaryOp::Add), DType::F32, DType::F32);
-    let needs_vectors =
-        [vector_bytecode::NAME, column_folds::NAME, row_loops::NAME].contains(&pass);
+    let needs_vectors = pass == vector_bytecode::NAME || needed.contains(&vector_bytecode::NAME);
     if !needs_vectors || has_vectors {
         expect(path, before, expected, &after, stale);
     }

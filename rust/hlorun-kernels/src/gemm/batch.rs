@@ -25,8 +25,8 @@ const WORTH: usize = 1 << 18;
 /// Whether such products run here: every element of the result is then one sum in ascending order, fused where
 /// [`fuses`] says so, to which the old one is added where β is not zero.
 pub fn fits(g: &Gemm) -> bool {
-    let is_plain = g.batch > 0
-        && g.k > 0
+    // Some column is always computed.
+    let is_plain = [g.batch, g.m, g.n, g.k].iter().all(|&size| size > 0)
         && g.dtype == g.out
         && matches!(g.dtype, DType::F32 | DType::F64)
         && g.alpha == (1.0, 0.0)

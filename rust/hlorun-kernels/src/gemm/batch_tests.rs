@@ -91,6 +91,10 @@ fn single_products_of_few_terms_are_summed_in_order() {
     // One of many terms, and sums in lanes.
     assert_eq!(check_layouts((1, 9, 9, 7)), 0);
     assert_eq!(check_layouts((1, 1, 1, 17)), 0);
+    // Nothing to compute.
+    for sizes in [(1, 4, 0, 5), (1, 0, 4, 5), (0, 4, 4, 5), (1, 4, 4, 0)] {
+        assert_eq!(check_layouts(sizes), 0);
+    }
 }
 
 #[test]

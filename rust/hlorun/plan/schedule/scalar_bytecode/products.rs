@@ -51,6 +51,9 @@ impl Builder {
             return None;
         }
         let mut gemm = product.kernel(product.sizes().1 as usize)?;
+        if gemm.m * gemm.n * gemm.batch == 0 {
+            return Some(());
+        }
         let terms = gemm.m * gemm.n * gemm.k * gemm.batch;
         if !hlorun_kernels::is_tiny(&gemm) || terms > MAX_TERMS {
             return None;

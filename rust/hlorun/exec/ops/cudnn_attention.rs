@@ -88,6 +88,8 @@ struct Attention<'a> {
     result: Shared,
     /// Logarithms of the sums of exponentials, `[batch, queries]`.
     sums: Shared,
+    /// Where the weights, `[batch, queries, keys]`, are kept, if they are a result.
+    weights: Option<Shared>,
 }
 
 impl Attention<'_> {
@@ -140,11 +142,18 @@ impl Attention<'_> {
             let weights = scores.as_ptr().cast();
             hlorun_kernels::gemm(&means, weights, part(&self.values), to, &Parallel::SERIAL)?;
         }
+        if let Some(kept) = &self.weights {
+            // SAFETY: there is room for the scores of every head.
+            unsafe {
+                let to = kept.get().cast::<f32>().add(head * s * t);
+                scores.as_ptr().copy_to_nonoverlapping(to, s * t);
+            }
+        }
         Ok(())
     }
 }
 
-/// Runs `op`: Q, K, V and a bias in; the result, and for training the logarithms of the sums, out.
+/// Runs `op`: Q, K, V and a bias in; the result, and for training the logarithms of the sums or the weights, out.
 pub fn run(
     op: &CudnnAttentionOp,
     inputs: &[RawArray],
@@ -174,6 +183,11 @@ pub fn run(
         .transpose()?;
     let mut result = AlignedBytes::zeroed(4 * batch * s * d)?;
     let mut sums = AlignedBytes::zeroed(4 * batch * s)?;
+    // Training keeps the logarithms of the sums, or the weights; bytes are a workspace.
+    let kept = more.first().filter(|kept| kept.element_type.is_floating());
+    let has_weights = kept.is_some_and(|kept| kept.dims.len() == op.batch[0].len() + 2);
+    let all_weights = || AlignedBytes::zeroed(4 * batch * s * t);
+    let mut weights = has_weights.then(all_weights).transpose()?;
     let attention = Attention {
         op,
         queries,
@@ -182,20 +196,29 @@ pub fn run(
         bias,
         result: Shared::new(result.as_mut_ptr()),
         sums: Shared::new(sums.as_mut_ptr()),
+        weights: weights
+            .as_mut()
+            .map(|weights| Shared::new(weights.as_mut_ptr())),
     };
     try_split(environment, batch, (1 << 16) / (s * t).max(1), &|range| {
         attention.run(range)
     })?;
-    let array = RawArray::over(&mut result, PrimitiveType::F32, &output.dims);
-    Typed::new(&array, output.element_type)?
-        .array
-        .copy_to(output);
-    // Training keeps the logarithms of the sums; anything else is a workspace.
-    if let Some(stats) = more.iter().find(|o| o.element_type == PrimitiveType::F32)
-        && stats.count() == batch * s
-    {
-        RawArray::over(&mut sums, PrimitiveType::F32, &stats.dims).copy_to(stats);
+    put(&mut result, output)?;
+    match kept {
+        Some(kept) => put(weights.as_mut().unwrap_or(&mut sums), kept),
+        None => Ok(()),
     }
+}
+
+/// Converts dense numbers in `f32` to those of a result.
+fn put(numbers: &mut AlignedBytes<u8>, result: &RawArray) -> Result<()> {
+    if numbers.len() != 4 * result.count() {
+        return Err(misfit());
+    }
+    let array = RawArray::over(numbers, PrimitiveType::F32, &result.dims);
+    Typed::new(&array, result.element_type)?
+        .array
+        .copy_to(result);
     Ok(())
 }
 

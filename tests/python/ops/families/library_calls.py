@@ -292,6 +292,9 @@ def attention() -> Iterator[Case]:
                             continue
                         yield attend(btnh, mask, causal, padded, window, bias, heads, False)
                         yield attend(btnh, mask, causal, padded, window, bias, heads, True)
+            for dtype in ("f32", "bf16"):
+                for kept in ("sums", "weights"):
+                    yield attend(btnh, mask, causal, padded, 0, (), N, False, dtype, kept)
 
 
 def attend(
@@ -303,14 +306,20 @@ def attend(
     bias: tuple[int, ...],
     heads: int,
     backward: bool,
+    dtype: str = "f32",
+    kept: str = "",
 ) -> Case:
-    """One of them. The backward pass is given statistics that are near the logarithms of the sums, and exact."""
+    """One of them. The backward pass is given statistics that are near the logarithms of the sums, and exact.
+
+    The forward pass keeps the sums in f32, or what `kept` names in the type of the operands.
+    """
     name = f"fmha-{'backward' if backward else 'forward'}-{'BTNH' if btnh else 'BNTH'}-{mask}-{window}-{len(set(bias))}-{heads}"
+    name += f"-{dtype}-{kept}" if kept else ""
     turn = (0, 2, 1, 3) if btnh else (0, 1, 2, 3)
     flip = lambda x: np.transpose(x, turn)
     dims = lambda n, t: (B, t, n, H) if btnh else (B, n, t, H)
     own = [
-        c.random("f32", d, name, at, scale=1.0)
+        c.random(dtype, d, name, at, scale=1.0)
         for at, d in enumerate((dims(N, T), dims(heads, S), dims(heads, S)))
     ]
     extra = [c.random("f32", bias, name, "bias", scale=1.0)] if bias else []
@@ -326,12 +335,14 @@ def attend(
     config = attention_config(btnh, backward, mask, window)
     if not backward:
         inputs = [*own, *extra, *lengths]
-        out = [("f32", (B, N, T, H))] + ([] if bias else [("f32", (B, N, T))])
+        more = (dtype if kept else "f32", (B, N, T, S) if kept == "weights" else (B, N, T))
+        out = [(dtype, (B, N, T, H))] + ([] if bias else [more])
 
         def forward(*x: c.Array) -> list[c.Array]:
             with np.errstate(all="ignore"):
                 weights, sums = softmax(seen)
-            return [np.einsum("bnts,bnsh->bnth", weights, v), sums][: len(out)]
+            saved = weights if kept == "weights" else sums
+            return [np.einsum("bnts,bnsh->bnth", weights, v), saved][: len(out)]
 
         function: Callable[..., Any] = forward
     else:

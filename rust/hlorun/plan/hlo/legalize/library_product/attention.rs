@@ -293,12 +293,16 @@ fn as_results(
     let mut elements = Vec::new();
     for (at, shape) in results.iter().enumerate() {
         let count = shape.element_count();
+        let is_as_large = |&v: &InstructionId| b.shape(v).element_count() == count;
         let found = match values.get(at) {
-            Some(&value) => Some(value).filter(|&v| b.shape(v).element_count() == count),
-            None => statistics
-                .iter()
-                .copied()
-                .find(|&s| shape.element_type.is_floating() && b.shape(s).element_count() == count),
+            Some(&value) => Some(value).filter(is_as_large),
+            // The weights of one column are as many as the sums.
+            None if shape.element_type.is_floating() => {
+                let is_same = |&v: &InstructionId| b.shape(v).dims == shape.dims;
+                let all = || statistics.iter().copied();
+                all().find(is_same).or_else(|| all().find(is_as_large))
+            }
+            None => None,
         };
         elements.push(match found {
             Some(value) => {

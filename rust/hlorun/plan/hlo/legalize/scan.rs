@@ -89,6 +89,11 @@ fn to_loop(
         state.push(zeros);
     }
     state.extend_from_slice(&scan.carries);
+    let first = 1 + scan.inputs.len();
+    if length == 0 {
+        // No trip changes the state, and a body would have slices that the inputs have not.
+        return Ok(result(&mut outside, &scan, &state[first..]));
+    }
     let initial = outside.tuple(&state);
     let shape = outside.module.instruction_data(initial).shape;
 
@@ -110,14 +115,18 @@ fn to_loop(
         like: id,
     };
     let repeated = outside.repeat(initial, condition, body);
-    let first = 1 + scan.inputs.len();
     let results: Vec<InstructionId> = (first..state.len())
         .map(|k| outside.get_tuple_element(repeated, k))
         .collect();
-    Ok(match (results.first(), scan.returns_tuple) {
-        (Some(&only), false) => only,
-        _ => outside.tuple(&results),
-    })
+    Ok(result(&mut outside, &scan, &results))
+}
+
+/// What stands for the scan, of its outputs and carries.
+fn result(b: &mut Builder<'_>, scan: &Scan, results: &[InstructionId]) -> InstructionId {
+    match results {
+        &[only] if !scan.returns_tuple => only,
+        _ => b.tuple(results),
+    }
 }
 
 /// The body of the loop.

@@ -31,7 +31,7 @@ use hlorun_kernels::{BinaryOp, DType};
 const AFTER: &str = "// ----- after\n";
 
 /// Passes that add in another order; all others keep every bit.
-const REORDERS: [&str; 7] = [
+const REORDERS: [&str; 8] = [
     "layout-assignment",
     "transpose-fold",
     "loop-hoist",
@@ -39,6 +39,7 @@ const REORDERS: [&str; 7] = [
     "loop-defer",
     "loop-pack",
     "dot-strength-reduction",
+    "tree-reductions",
 ];
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which

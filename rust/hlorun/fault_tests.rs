@@ -498,6 +498,13 @@ fn simplification() {
   ROOT s = f32[2048] reduce-window(p, one), window={size=2 stride=2}, to_apply=add",
     );
     misleads(Fault::ReadsOneOfMany, &sums, "simplify");
+    let shared = entry(
+        "  p = f32[4096] parameter(0)
+  z = f32[] constant(0)
+  w = f32[2048] reduce-window(p, z), window={size=4 stride=2 pad=0_2}, to_apply=add
+  ROOT s = f32[] reduce(w, z), dimensions={0}, to_apply=add",
+    );
+    misleads(Fault::FoldsOverlappingWindows, &shared, "tree-reductions");
     let drawn = entry(
         "  a = f32[64] rng(one, two), distribution=rng_uniform
   b = f32[64] rng(one, two), distribution=rng_uniform

@@ -55,7 +55,8 @@ pub enum Fault {
     ScalarCodeSkipsThunk,
     /// An input whose rows are read where they lie has the elements of a row side by side, or one for all of it.
     ReadsOtherRows,
-    /// A loop over rows whose result takes the place of an input computes no element twice.
+    /// A loop over rows whose result takes the place of an input reads all that a block of columns needs before another block,
+    /// which shares columns, is written.
     ReadsReplacedElements,
     /// An input whose rows are folded in one pass has the elements of a row side by side, or one for all of it.
     FoldsScatteredRows,
@@ -89,6 +90,8 @@ pub enum Fault {
     RepeatsUnalike,
     /// A window holds one element.
     ReadsOneOfMany,
+    /// Windows whose results are reduced share no element.
+    FoldsOverlappingWindows,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
     /// Indices of fewer bits hold all of a reduction's.

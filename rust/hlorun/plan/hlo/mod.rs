@@ -62,6 +62,11 @@ const ORDER: &[Pass] = &[
         simplify::algebra::run(module)
     }),
     optional(
+        simplify::tree_reductions::NAME,
+        &[simplify::algebra::NAME],
+        |module, _| simplify::tree_reductions::run(module),
+    ),
+    optional(
         loops::state::NAME,
         &[simplify::algebra::NAME],
         |module, _| loops::state::run(module),

@@ -3,10 +3,10 @@
 //! Of floating-point numbers `x - 0`, `x + -0`, `x * 1` and `x / 1` are `x`; `x + 0` is not, since
 //! it makes `0` of `-0`, and neither is `x * 0` zero.
 
-use super::facts::{Number, has_identities, is, unsigned};
 use super::rule::{Change, Rule};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionId};
 use crate::plan::hlo::builder::Builder;
+use crate::plan::hlo::simplify::facts::{Number, has_identities, is, unsigned};
 use crate::types::PrimitiveType;
 
 /// All of them, in the order in which they are tried.

@@ -16,7 +16,6 @@
 mod arithmetic;
 mod broadcasts;
 mod control;
-mod facts;
 mod folds;
 mod movement;
 mod rule;

@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::facts::is_lossless;
 use super::rule::{Change, Rule};
 use crate::module::attributes::SliceDimension;
 use crate::module::{AttrKey, AttrValue, Attribute, HloModule, HloOpcode, InstructionId};
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::loops::induction_variable;
+use crate::plan::hlo::simplify::facts::is_lossless;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 
 /// All of them, in the order in which they are tried.

@@ -75,7 +75,7 @@ def module_of(seed: int) -> tuple[hlorun.HloModule, list[Array], Array]:
 """
     end = f"r = {dtype}[{shape}] maximum(h, e)\n"
     fold = ""
-    match ["whole", "reduce", "update"][int(rng.integers(0, 3))]:
+    match ["whole", "reduce", "update", "add in place"][int(rng.integers(0, 4))]:
         case "whole":
             text += f"  ROOT {end}"
         case "reduce":
@@ -85,6 +85,20 @@ def module_of(seed: int) -> tuple[hlorun.HloModule, list[Array], Array]:
             text += f"  {end}  n = {dtype}[] constant(0)\n"
             text += f"  ROOT s = {dtype}[{kept}] reduce(r, n), dimensions={{{axis}}}, to_apply=add\n"
             wanted = wanted.sum(axis, dtype=wanted.dtype)
+        case "add in place":
+            sizes = ",".join(str(size + 3) for size in dims)
+            window = ", ".join(f"[1:{1 + size}]" for size in dims)
+            starts = ", ".join(["o"] * len(dims))
+            room = np.asarray(rng.integers(-9, 9, [size + 3 for size in dims]))
+            values.append(room.astype(TYPES[dtype]))
+            text += f"  {end}  o = s32[] constant(1)\n  w = {dtype}[{sizes}] parameter(5)\n"
+            text += f"  z = {dtype}[{sizes}] negate(w)\n"
+            text += f"  y = {dtype}[{shape}] slice(z), slice={{{window}}}\n"
+            text += f"  x = {dtype}[{shape}] add(y, r)\n"
+            text += f"  ROOT s = {dtype}[{sizes}] dynamic-update-slice(z, x, {starts})\n"
+            room = -values[-1]
+            room[tuple(slice(1, 1 + size) for size in dims)] += wanted
+            wanted = room
         case _:
             room = np.zeros([size + 3 for size in dims], TYPES[dtype])
             sizes = ",".join(map(str, room.shape))
@@ -100,7 +114,8 @@ def module_of(seed: int) -> tuple[hlorun.HloModule, list[Array], Array]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_rows_where_they_lie(seed: int) -> None:
-    """Sums and products of slices, repeated and crossed arrays; some are reduced, some update a part of an array."""
+    """Sums and products of slices, repeated and crossed arrays; some are reduced, some update a part of an array,
+    or are added to it."""
     module, values, wanted = module_of(seed)
     for disable in ([], ["row-loops"]):
         executable = hlorun.compile(module, disable=disable, check=True)

@@ -21,6 +21,8 @@ pub struct RowCode {
     code: VectorBytecode,
     /// By operand, then by result: bytes from column to column; 0 where a row has one element for all columns.
     columns: Vec<usize>,
+    /// Rows for whose last block there is scratch; 0 where no result takes the place of an operand.
+    kept: usize,
 }
 
 /// The blocks of a row. The last one ends with the row, and may overlap the one before it.
@@ -130,7 +132,18 @@ impl RowCode {
             _ => usize::from(bytes) / code.lanes,
         };
         let columns = code.bytes.iter().enumerate().map(size).collect();
-        Some(RowCode { code, columns })
+        let kept = 0;
+        Some(RowCode {
+            code,
+            columns,
+            kept,
+        })
+    }
+
+    /// Lets results take the place of operands, of at most `rows` rows at a time: a last block that shares columns with the one
+    /// before it is computed first, and kept in scratch until the others are there.
+    pub fn replace_operands(&mut self, rows: usize) {
+        self.kept = rows;
     }
 
     /// Lets it become machine code; see [`VectorBytecode::make_machine_code_after`].
@@ -163,7 +176,11 @@ impl RowCode {
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
     pub fn scratch_bytes(&self) -> usize {
-        self.code.scratch_bytes()
+        self.code.scratch_bytes() + self.kept * self.results() * self.code.block_bytes()
+    }
+
+    fn results(&self) -> usize {
+        self.code.bytes.len() - self.code.inputs
     }
 
     /// Computes `rows` rows of `columns` columns, no fewer than [`RowCode::min_columns`]. `outside` are the operands and then the
@@ -172,23 +189,80 @@ impl RowCode {
     /// # Safety
     /// `outside` has one for every input and output. Each operand has an element at every column of every row, or one in every
     /// row where it is single; each result has room for as many, all apart. A result overlaps no operand; where
-    /// [`RowCode::blocks_are_apart`] holds of `columns`, it may be one whose elements have the same size, at the same places.
-    /// Scratch has [`RowCode::scratch_bytes`] that nobody else uses meanwhile.
+    /// [`RowCode::blocks_are_apart`] holds of `columns`, or [`RowCode::replace_operands`] was asked for as many rows, it may be
+    /// one whose elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses
+    /// meanwhile.
     pub unsafe fn run(&self, outside: &[Rows], (rows, columns): (usize, usize), scratch: *mut u8) {
         debug_assert_eq!(outside.len(), self.columns.len());
+        debug_assert!(self.kept == 0 || rows <= self.kept);
         let blocks = self.code.blocks(columns);
+        let at = |column: usize| {
+            let all = outside.iter().zip(&self.columns);
+            all.map(move |(rows, &size)| (rows.address.wrapping_add(column * size), rows.step))
+        };
         // SAFETY: the caller's promise: every block lies inside the columns. One that overlaps another computes the same again,
-        // as then no result is an operand.
+        // as then no result is an operand, or it has read its operands before the other one is written.
         unsafe {
             let room = scratch.add(self.code.table_bytes());
             self.code.place_locals(scratch.cast(), room);
-            let last = blocks.last().map(|column| (column, blocks.is_large));
-            for (column, is_large) in blocks.whole().chain(last) {
-                let first = outside.iter().zip(&self.columns).map(|(rows, &size)| {
-                    let address = rows.address.wrapping_add(column * size);
-                    (address, rows.step)
-                });
-                self.code.run_column(first, rows, scratch, is_large);
+            let run = |column, is_large| {
+                self.code.run_column(at(column), rows, scratch, is_large);
+            };
+            let last = blocks.last();
+            if let Some(column) = last
+                && self.kept > 0
+            {
+                let operands = at(column).take(self.code.inputs);
+                let kept = (0..self.results()).map(|k| self.kept(scratch, k, blocks.width));
+                let outside = operands.chain(kept);
+                self.code
+                    .run_column(outside, rows, scratch, blocks.is_large);
+            }
+            for (column, is_large) in blocks.whole() {
+                run(column, is_large);
+            }
+            match last {
+                Some(column) if self.kept > 0 => {
+                    let results = at(blocks.others).skip(self.code.inputs);
+                    self.put_kept(results, rows, &blocks, blocks.others - column, scratch);
+                }
+                Some(column) => run(column, blocks.is_large),
+                None => {}
+            }
+        }
+    }
+
+    /// Where the last blocks of a result, of so many columns, are kept, and the bytes from row to row.
+    fn kept(&self, scratch: *mut u8, result: usize, width: usize) -> (*mut u8, isize) {
+        let offset = self.code.scratch_bytes() + result * self.kept * self.code.block_bytes();
+        let step = width * self.columns[self.code.inputs + result];
+        (scratch.wrapping_add(offset), step as isize)
+    }
+
+    /// Puts the columns that only the last block has where they belong. The block begins `shared` columns before them.
+    ///
+    /// # Safety
+    /// `results` are the places of these columns, as [`RowCode::run`] asks for them; the blocks of so many rows are kept in
+    /// `scratch`.
+    unsafe fn put_kept(
+        &self,
+        results: impl Iterator<Item = (*mut u8, isize)>,
+        rows: usize,
+        blocks: &Blocks,
+        shared: usize,
+        scratch: *mut u8,
+    ) {
+        let sizes = &self.columns[self.code.inputs..];
+        for (result, ((to, to_step), &size)) in results.zip(sizes).enumerate() {
+            let (from, from_step) = self.kept(scratch, result, blocks.width);
+            let bytes = (blocks.columns - blocks.others) * size;
+            for row in 0..rows as isize {
+                let from = from
+                    .wrapping_offset(row * from_step)
+                    .wrapping_add(shared * size);
+                let to = to.wrapping_offset(row * to_step);
+                // SAFETY: the caller's promise; scratch is nobody else's.
+                unsafe { from.copy_to_nonoverlapping(to, bytes) };
             }
         }
     }
@@ -259,13 +333,21 @@ mod tests {
     }
 
     #[test]
-    fn a_result_may_be_an_operand_where_blocks_are_apart() {
+    fn a_result_may_be_an_operand() {
         let steps = [step(BinaryOp::Multiply, [0, 0], DType::F32)];
         for isa in Isa::available().into_iter().filter(|isa| isa.is_fused()) {
-            let code = RowCode::on(isa, &[DType::F32], &[], &steps, &[1]).unwrap();
-            let mut scratch = vec![0u64; code.scratch_bytes() / 8 + 8];
-            for vectors in [1, 2, 7, 8, 9, 14, 16, 22] {
-                let (rows, columns) = (3, vectors * code.min_columns());
+            let apart = RowCode::on(isa, &[DType::F32], &[], &steps, &[1]).unwrap();
+            let least = apart.min_columns();
+            let whole = [1, 2, 7, 8, 9, 14, 16, 22].map(|vectors| vectors * least);
+            let rows = 3;
+            let mut replacing = apart.clone();
+            replacing.replace_operands(rows);
+            let mut scratch = vec![0u64; replacing.scratch_bytes() / 8 + 8];
+            for columns in whole.into_iter().chain(least + 1..12 * least) {
+                let code = match apart.blocks_are_apart(columns) {
+                    true => &apart,
+                    false => &replacing,
+                };
                 let pitch = columns + 5;
                 let value = |i: usize| i as f32 * 0.5;
                 let mut values: Vec<f32> = (0..rows * pitch).map(value).collect();
@@ -273,10 +355,6 @@ mod tests {
                     address: values.as_mut_ptr().cast(),
                     step: 4 * pitch as isize,
                 };
-                if !code.blocks_are_apart(columns) {
-                    assert!(vectors > 8 && !vectors.is_multiple_of(8));
-                    continue;
-                }
                 let room = scratch.as_mut_ptr().cast();
                 // SAFETY: as above.
                 unsafe { code.run(&[own, own], (rows, columns), room) };
@@ -288,7 +366,7 @@ mod tests {
                     assert_eq!(found, wanted, "{isa:?} {columns} {at}");
                 }
             }
-            assert!(!code.blocks_are_apart(code.min_columns() + 1));
+            assert!(apart.blocks_are_apart(2 * least) && !apart.blocks_are_apart(least + 1));
         }
     }
 

@@ -42,6 +42,8 @@ pub struct RowWork {
     pub outside: usize,
     /// Those of them that need not be moved.
     pub spared: usize,
+    /// Results of which the last block of each row is.
+    pub kept: usize,
 }
 
 impl RowWork {
@@ -52,6 +54,7 @@ impl RowWork {
         let twice = (self.computed - self.row) * self.work;
         let addresses = self.blocks * self.outside * self.lanes / 2;
         let calls = self.blocks * CALL_COST * self.lanes / self.rows.max(1);
-        twice + addresses + calls <= self.spared * self.row * MOVE_COST
+        let kept = self.kept * self.lanes * MOVE_COST;
+        twice + addresses + calls + kept <= self.spared * self.row * MOVE_COST
     }
 }

@@ -6,7 +6,8 @@
 //! It pays because a tile is a contiguous run of elements, into which such rows are gathered.
 //!
 //! Legal where the rows of each result have one length and one distance, and no element is written while another is still to be
-//! read there: a result overlaps no input, or has the very places of one while no element is computed twice.
+//! read there: a result overlaps no input, or has the very places of one. Blocks of a row that share columns compute these
+//! twice; then the last one is computed first, and kept until the others are there.
 
 use hlorun_kernels::vector_bytecode::has_singles;
 
@@ -148,20 +149,22 @@ impl Values<'_> {
         let plane = all.fold(self.count / row, |all, own| gcd(all, own.rows));
         let singles = found.iter().map(|own| own.is_some_and(|own| own.is_single));
         let is_single: Vec<bool> = singles.collect();
-        let code = program.row_code(&is_single, &self.results)?;
+        let mut code = program.row_code(&is_single, &self.results)?;
         let lanes = code.min_columns();
         if plane * row < MIN_PLANE || row < lanes {
             return None;
         }
-        let are_apart = code.blocks_are_apart(row);
-        if !self.is_legal(faults::holds(Fault::ReadsReplacedElements, are_apart)) {
-            return None;
-        }
+        let replaces = self.replaces()?;
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
         let outside = program.inputs.iter().chain(&self.results);
         let bytes: usize = outside.map(|&register| size(register)).sum();
         let tile = tile(bytes.checked_mul(row)?)?;
         let most = self.tile.map_or(tile, |(_, elements)| elements / row);
+        let are_apart = code.blocks_are_apart(row);
+        let keeps = replaces && !faults::holds(Fault::ReadsReplacedElements, are_apart);
+        if keeps {
+            code.replace_operands(tile);
+        }
         let (blocks, computed) = code.blocks_of(row);
         let work = RowWork {
             row,
@@ -172,6 +175,7 @@ impl Values<'_> {
             work: program.work,
             outside: loads.len() + self.results.len(),
             spared: self.spared(&loads, &found),
+            kept: if keeps { self.results.len() } else { 0 },
         };
         if !work.pays() {
             return None;
@@ -217,19 +221,18 @@ impl Values<'_> {
         inputs.count() + stores.count()
     }
 
-    /// Whether no element is written where another is still read. Where no element is computed twice, a result may take the place
-    /// of an input.
-    fn is_legal(&self, blocks_are_apart: bool) -> bool {
+    /// Whether a result takes the place of an input; `None` where an element may be written while another is still read there.
+    fn replaces(&self) -> Option<bool> {
         let views = self.loads.iter().flat_map(|load| {
             let views = load.views();
             views.map(move |view| (view, load))
         });
-        let views: Vec<(&ArrayView, &Load)> = views.collect();
-        self.stores.iter().all(|store| {
-            views.iter().all(|&(from, load)| {
-                let is_same = blocks_are_apart && is_same_place(store, from, load);
-                is_same || !from.slice.overlaps(&store.view.slice)
-            })
+        let pairs =
+            views.flat_map(|(from, load)| self.stores.iter().map(move |to| (from, load, to)));
+        let mut overlapping =
+            pairs.filter(|(from, _, store)| from.slice.overlaps(&store.view.slice));
+        overlapping.try_fold(false, |_, (from, load, store)| {
+            is_same_place(store, from, load).then_some(true)
         })
     }
 }

@@ -8,6 +8,7 @@ pub mod machine_code;
 pub mod row_loops;
 pub mod scalar_bytecode;
 pub mod scatter;
+pub mod shared;
 pub mod windows;
 
 use super::options::MachineCode;

@@ -188,10 +188,22 @@ fn costly(
     body: &[InstructionId],
     invariant: &FxHashSet<InstructionId>,
 ) -> FxHashSet<InstructionId> {
+    let ids = body.iter().copied().filter(|id| invariant.contains(id));
+    let mut operations = operations(module, ids);
+    operations.retain(|_, operations| *operations >= MIN_OPERATIONS);
+    operations.into_keys().collect()
+}
+
+/// By elementwise instruction, and permutation, how many operations make an element of it, as far as `ids`, which come after
+/// what they read, do. A division or a transcendental function is [`MIN_OPERATIONS`] of them; one that two instructions read
+/// counts for both.
+pub fn operations(
+    module: &HloModule,
+    ids: impl Iterator<Item = InstructionId>,
+) -> FxHashMap<InstructionId, usize> {
     let count = |id| module.instruction(id).array_shape()?.element_count();
-    // Operations that an element is made by. One that two instructions read counts for both.
     let mut operations: FxHashMap<InstructionId, usize> = FxHashMap::default();
-    for &id in body.iter().filter(|id| invariant.contains(id)) {
+    for id in ids {
         let opcode = module.instruction_data(id).opcode;
         let is_arithmetic = opcode.class() == OpClass::Convert
             || opcode.class() == OpClass::Compare
@@ -213,8 +225,7 @@ fn costly(
         let all = before.fold(own, |all, operand| all.saturating_add(*operand));
         operations.insert(id, all);
     }
-    operations.retain(|_, operations| *operations >= MIN_OPERATIONS);
-    operations.into_keys().collect()
+    operations
 }
 
 /// Whether it takes the CPU's divider, which is as slow as a transcendental function.

@@ -4,8 +4,8 @@
 //! operands of the same numbers, the same attributes, and called computations that do the same. The
 //! later ones give way to the first, loops and branches included. Elementwise operations and movements
 //! stay where they are: they are fused into their readers, and to store one for several costs more
-//! than to compute it again. What is assembled of pieces is stored in any case. Scalars that are only broadcast are
-//! stored in any case, so they give way too: what is computed from them is then seen to be the same (see
+//! than to compute it again, unless many operations make it. What is assembled of pieces is stored in any case, and so is what is read at other places than
+//! its own, as by a slice. Scalars that are only broadcast are stored in any case, so they give way too: what is computed from them is then seen to be the same (see
 //! [`crate::plan::schedule::loop_merging`]). In the body and the condition of a loop, arrays of few elements are
 //! cheap to store (see [`crate::plan::schedule::scalar_bytecode`]), so elementwise operations on them give way as well.
 //!
@@ -25,9 +25,11 @@ use crate::module::{
     InstructionId, OpClass,
 };
 use crate::plan::cost::loops::MAX_SHARED;
+use crate::plan::cost::shared::pays;
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::inline;
 use crate::plan::hlo::loops::info::while_loops;
+use crate::plan::hlo::loops::invariants::operations;
 
 /// Name by which it is switched off.
 pub const NAME: &str = "common-subexpressions";
@@ -92,18 +94,42 @@ struct Note {
     is_read: bool,
     /// Something other than a broadcast reads it.
     is_needed: bool,
+    /// Something reads it where it is stored.
+    is_kept: bool,
     /// The first of its kind, where that is another.
     first: Option<InstructionId>,
+    /// Of the first of a kind that stays where it is: the first one that is stored.
+    stored: Option<InstructionId>,
 }
 
 /// Notes who reads what.
 fn note_readers(module: &HloModule, ids: &[InstructionId], notes: &mut IdMap<InstructionId, Note>) {
     for &id in ids {
-        let is_broadcast = module.instruction_data(id).opcode == HloOpcode::Broadcast;
+        let opcode = module.instruction_data(id).opcode;
         for &operand in module.operand_ids(id) {
             notes[operand].is_read = true;
-            notes[operand].is_needed |= !is_broadcast;
+            notes[operand].is_needed |= opcode != HloOpcode::Broadcast;
+            notes[operand].is_kept |= reads_memory(opcode);
         }
+    }
+}
+
+/// Whether an instruction reads its operands where they are stored: no loop computes them for it.
+fn reads_memory(opcode: HloOpcode) -> bool {
+    use HloOpcode as H;
+    use OpClass as C;
+    match opcode {
+        H::Slice | H::Reverse | H::DynamicSlice => true,
+        _ => matches!(
+            opcode.class(),
+            C::GatherScatter
+                | C::Dot
+                | C::Convolution
+                | C::Window
+                | C::Sort
+                | C::Fft
+                | C::LinearAlgebra
+        ),
     }
 }
 
@@ -119,15 +145,19 @@ fn is_spread(module: &HloModule, id: InstructionId, note: &Note) -> bool {
         && (module.instruction(id).array_shape()).is_some_and(|shape| shape.dims.is_empty())
 }
 
-/// Whether it computes few elements.
-fn is_few(module: &HloModule, id: InstructionId) -> bool {
-    let is_elementwise = matches!(
+/// Whether it is computed element by element.
+fn is_elementwise(module: &HloModule, id: InstructionId) -> bool {
+    matches!(
         module.instruction_data(id).opcode.class(),
         elementwise_classes!() | OpClass::BitcastConvert
-    );
+    )
+}
+
+/// Whether it computes few elements.
+fn is_few(module: &HloModule, id: InstructionId) -> bool {
     let shape = module.instruction(id).array_shape();
     let count = shape.and_then(|shape| shape.element_count());
-    is_elementwise && count.is_some_and(|count| count <= MAX_SHARED)
+    is_elementwise(module, id) && count.is_some_and(|count| count <= MAX_SHARED)
 }
 
 /// The first of its kind for every expensive instruction that is not.
@@ -141,8 +171,16 @@ fn twins(
     let ids = &data.instructions;
     let mut twins = HashMap::default();
     note_readers(module, ids, notes);
+    let operations = operations(module, ids.iter().copied());
+    let is_long = |id: InstructionId| {
+        let shape = module.instruction(id).array_shape();
+        let elements = shape.and_then(|shape| usize::try_from(shape.element_count()?).ok());
+        let own = operations.get(&id);
+        matches!((elements, own), (Some(elements), Some(&own)) if pays(elements, own))
+    };
     let gives_way = |id: InstructionId, notes: &IdMap<InstructionId, Note>| {
         is_stored(module.instruction_data(id).opcode)
+            || is_elementwise(module, id) && (notes[id].is_kept || is_long(id))
             || is_spread(module, id, &notes[id])
             || (is_loop && is_few(module, id))
     };
@@ -190,8 +228,13 @@ fn twins(
         match alike.iter().copied().find(same) {
             Some(first) => {
                 notes[id].first = Some(first);
-                if gives_way(id, notes) && gives_way(first, notes) {
-                    twins.insert(id, first);
+                if gives_way(id, notes) {
+                    let is_stored = gives_way(first, notes);
+                    let stored = is_stored.then_some(first).or(notes[first].stored);
+                    match stored {
+                        Some(stored) => drop(twins.insert(id, stored)),
+                        None => notes[first].stored = Some(id),
+                    }
                 }
             }
             None => alike.push(id),

@@ -10,8 +10,8 @@ use crate::math::Float;
 use crate::ops::BinaryOp;
 use crate::table::{Binary, binary};
 use crate::{DType, Isa};
+use folds::{fold, fold_truth};
 pub use halves::HalveRows;
-use turned::{COLUMNS, ROWS, turned};
 
 /// Byte offsets of rows that are written, and of as many that are read.
 type Places<'p> = [&'p [isize]; 2];
@@ -233,136 +233,6 @@ unsafe fn combine_lanes<T: Tier, A: Copy, O: Bin<A, Out = A>, const K: usize, co
     }
 }
 
-/// Neighbouring rows are folded side by side, as the values of one depend on each other. Rows of at most `TURNED` values are
-/// read by vectors, a few columns of them at a time.
-#[inline(always)]
-unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>, const TURNED: usize>(
-    values: *const u8,
-    rows: usize,
-    size: usize,
-    results: *mut u8,
-) {
-    let (values, results) = (values.cast::<A>(), results.cast::<A>());
-    let whole = rows / ROWS * ROWS;
-    // SAFETY: the caller's contract: `rows` times `size` values, and as many results as rows.
-    unsafe {
-        for row in (0..whole).step_by(ROWS) {
-            let first = values.add(row * size);
-            let at = results.add(row).cast::<[A; ROWS]>();
-            let mut x = at.read_unaligned();
-            let mut i = 0;
-            while i + COLUMNS <= size && size <= TURNED {
-                fold_columns::<T, A, O, COLUMNS>(&mut x, first.add(i), size);
-                i += COLUMNS;
-            }
-            // Four values are read of each row, also where fewer are left: those behind the end of the eighth row have to be
-            // values of later rows.
-            let is_inside = (row + ROWS - 1) * size + i + COLUMNS <= rows * size;
-            if i < size && is_inside && size <= TURNED {
-                match size - i {
-                    1 => fold_columns::<T, A, O, 1>(&mut x, first.add(i), size),
-                    2 => fold_columns::<T, A, O, 2>(&mut x, first.add(i), size),
-                    _ => fold_columns::<T, A, O, 3>(&mut x, first.add(i), size),
-                }
-                i = size;
-            }
-            for i in i..size {
-                for (lane, x) in x.iter_mut().enumerate() {
-                    *x = O::f::<T>(*x, first.add(lane * size + i).read_unaligned());
-                }
-            }
-            at.write_unaligned(x);
-        }
-        for row in whole..rows {
-            let mut x = results.add(row).read_unaligned();
-            for i in 0..size {
-                x = O::f::<T>(x, values.add(row * size + i).read_unaligned());
-            }
-            results.add(row).write_unaligned(x);
-        }
-    }
-}
-
-/// Folds the first `N` values of rows that are `size` apart, of which [`COLUMNS`] are readable.
-#[inline(always)]
-unsafe fn fold_columns<T: Tier, A: Copy, O: Bin<A, Out = A>, const N: usize>(
-    x: &mut [A; ROWS],
-    first: *const A,
-    size: usize,
-) {
-    // SAFETY: the caller's contract.
-    let columns = unsafe { turned::<T, A>(first, size) };
-    for column in &columns[..N] {
-        for (x, &y) in x.iter_mut().zip(column) {
-            *x = O::f::<T>(*x, y);
-        }
-    }
-}
-
-/// Truth values are folded by the words of a row: any of its bytes, or where `ALL` every one, is not zero.
-#[inline(always)]
-unsafe fn fold_truth<const ALL: bool>(
-    values: *const u8,
-    rows: usize,
-    size: usize,
-    results: *mut u8,
-) {
-    const WORD: usize = 8;
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // A byte is zero where taking one from it borrows from its highest bit.
-    let holds = |word: u64| match ALL {
-        true => word.wrapping_sub(ONES) & !word & (ONES << 7) == 0,
-        false => word != 0,
-    };
-    // Of rows that are shorter than a word, the bytes behind them belong to the next ones and do not count.
-    let behind = match size < WORD {
-        true => u64::MAX << (8 * size),
-        false => 0,
-    };
-    let all = rows * size;
-    // SAFETY: the caller's contract: words end where the values do.
-    unsafe {
-        let word = |at: usize| values.add(at).cast::<u64>().read_unaligned().to_le();
-        let put = |row: usize, is_true: bool| {
-            let old = results.add(row).read() != 0;
-            let new = if ALL { old & is_true } else { old | is_true };
-            results.add(row).write(u8::from(new));
-        };
-        let whole = match all.checked_sub(WORD) {
-            Some(last) if size < WORD => last / size.max(1) + 1,
-            Some(_) => rows,
-            None => 0,
-        };
-        if size == WORD {
-            for row in 0..rows {
-                put(row, holds(word(row * WORD)));
-            }
-        } else if size < WORD {
-            for row in 0..whole {
-                let own = word(row * size);
-                put(row, holds(if ALL { own | behind } else { own & !behind }));
-            }
-        } else {
-            for row in 0..rows {
-                let mut is_true = holds(word(row * size + size - WORD));
-                for at in (0..size - WORD).step_by(WORD) {
-                    let part = holds(word(row * size + at));
-                    is_true = if ALL { is_true & part } else { is_true | part };
-                }
-                put(row, is_true);
-            }
-        }
-        for row in whole..rows {
-            let bytes = std::slice::from_raw_parts(values.add(row * size), size);
-            let is_true = match ALL {
-                true => bytes.iter().all(|&byte| byte != 0),
-                false => bytes.iter().any(|&byte| byte != 0),
-            };
-            put(row, is_true);
-        }
-    }
-}
-
 macro_rules! tier {
     ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
@@ -392,14 +262,14 @@ macro_rules! tier {
             }
 
             $(#[$features])?
-            unsafe fn folded_truth<const ALL: bool>(
+            unsafe fn folded_truth<O: Bin<Pred, Out = Pred>, const ALL: bool>(
                 values: *const u8,
                 rows: usize,
                 size: usize,
                 results: *mut u8,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { fold_truth::<ALL>(values, rows, size, results) }
+                unsafe { fold_truth::<$tier, O, ALL>(values, rows, size, results) }
             }
 
             $(#[$features])?
@@ -417,11 +287,11 @@ macro_rules! tier {
                 let (all, any) = (all::<Pred, int::PredAnd>(), all::<Pred, int::PredOr>());
                 Some(match op {
                     BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => Kernels {
-                        fold: folded_truth::<true>,
+                        fold: folded_truth::<int::PredAnd, true>,
                         ..all
                     },
                     BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => Kernels {
-                        fold: folded_truth::<false>,
+                        fold: folded_truth::<int::PredOr, false>,
                         ..any
                     },
                     BinaryOp::Xor => self::all::<Pred, int::PredXor>(),
@@ -543,6 +413,7 @@ macro_rules! extremes {
 }
 extremes!(f32 f64);
 
+mod folds;
 mod halves;
 #[cfg(test)]
 mod tests;

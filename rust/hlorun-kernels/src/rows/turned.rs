@@ -31,10 +31,71 @@ pub unsafe fn turned<T: Tier, A: Copy>(first: *const A, size: usize) -> [[A; ROW
     }
 }
 
+/// The values of [`ROWS`] rows of two that follow each other, column by column.
+///
+/// # Safety
+/// The CPU has the tier's instruction set; so many values are readable.
+#[inline(always)]
+pub unsafe fn pairs<T: Tier, A: Copy>(first: *const A) -> [[A; ROWS]; 2] {
+    // SAFETY: as above.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if T::FUSED && matches!(size_of::<A>(), 4 | 8) {
+            return match size_of::<A>() {
+                4 => std::mem::transmute_copy(&x86::word_pairs(first.cast())),
+                _ => std::mem::transmute_copy(&x86::long_word_pairs(first.cast())),
+            };
+        }
+        std::array::from_fn(|column| {
+            std::array::from_fn(|row| first.add(row * 2 + column).read_unaligned())
+        })
+    }
+}
+
 // Without closures, which have no instruction set of their own and would be calls.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    /// Elements of four bytes, of eight rows of two.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn word_pairs(first: *const f32) -> [__m256; 2] {
+        // SAFETY: the caller passes so many elements.
+        let (a, b) = unsafe { (_mm256_loadu_ps(first), _mm256_loadu_ps(first.add(8))) };
+        // Halves of both lie in turn: the quarters in the middle change places.
+        macro_rules! in_order {
+            ($x:expr) => {
+                _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd($x)))
+            };
+        }
+        [
+            in_order!(_mm256_shuffle_ps::<0x88>(a, b)),
+            in_order!(_mm256_shuffle_ps::<0xdd>(a, b)),
+        ]
+    }
+
+    /// Elements of eight bytes, of eight rows of two.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn long_word_pairs(first: *const f64) -> [[__m256d; 2]; 2] {
+        macro_rules! half {
+            ($unpack:ident, $at:literal) => {{
+                let (a, b) = (
+                    _mm256_loadu_pd(first.add($at)),
+                    _mm256_loadu_pd(first.add($at + 4)),
+                );
+                _mm256_permute4x64_pd::<0xd8>($unpack(a, b))
+            }};
+        }
+        // SAFETY: the caller passes so many elements.
+        unsafe {
+            [
+                [half!(_mm256_unpacklo_pd, 0), half!(_mm256_unpacklo_pd, 8)],
+                [half!(_mm256_unpackhi_pd, 0), half!(_mm256_unpackhi_pd, 8)],
+            ]
+        }
+    }
 
     /// Elements of four bytes, of eight rows `size` apart that have four elements each.
     #[inline]

@@ -169,6 +169,11 @@ impl RowCode {
         sizes.fold((0, 0), |(count, all), size| (count + 1, all + size))
     }
 
+    /// Calls of functions that a block takes.
+    pub fn functions(&self) -> usize {
+        self.code.calls.len()
+    }
+
     /// Whether no element of a row of so many columns is computed twice.
     pub fn blocks_are_apart(&self, columns: usize) -> bool {
         self.code.blocks(columns).last().is_none()

@@ -17,6 +17,9 @@ const MOVE_COST: usize = 5;
 /// Cycles of a call, which computes a block of columns of all rows at hand.
 const CALL_COST: usize = 40;
 
+/// Cycles by which a function takes longer on a block than on as many elements of a tile.
+const FUNCTION_COST: usize = 10;
+
 /// Rows that are computed at a time, of which one has so many bytes of operands and results; `None` where rows are too long.
 pub fn tile(row_bytes: usize) -> Option<usize> {
     let rows = (TILE_BYTES / row_bytes.max(1)).max(MIN_ROWS);
@@ -38,6 +41,8 @@ pub struct RowWork {
     pub computed: usize,
     /// Work of an element.
     pub work: usize,
+    /// Functions that are called for each block.
+    pub functions: usize,
     /// Operands and results.
     pub outside: usize,
     /// Those of them that need not be moved.
@@ -54,7 +59,8 @@ impl RowWork {
         let twice = (self.computed - self.row) * self.work;
         let addresses = self.blocks * self.outside * self.lanes / 2;
         let calls = self.blocks * CALL_COST * self.lanes / self.rows.max(1);
+        let functions = self.blocks * self.functions * FUNCTION_COST * self.lanes;
         let kept = self.kept * self.lanes * MOVE_COST;
-        twice + addresses + calls + kept <= self.spared * self.row * MOVE_COST
+        twice + addresses + calls + functions + kept <= self.spared * self.row * MOVE_COST
     }
 }

@@ -173,8 +173,9 @@ impl Values<'_> {
             blocks,
             computed,
             work: program.work,
+            functions: code.functions(),
             outside: loads.len() + self.results.len(),
-            spared: self.spared(&loads, &found),
+            spared: self.spared(&loads, &found, self.count / row),
             kept: if keeps { self.results.len() } else { 0 },
         };
         if !work.pays() {
@@ -211,12 +212,14 @@ impl Values<'_> {
         self.program.inputs.iter().map(at).collect()
     }
 
-    /// How many inputs and results tiles would gather or scatter; rows that are all the same are laid out once.
-    fn spared(&self, loads: &[usize], found: &[Option<InRows>]) -> usize {
+    /// How many inputs and results tiles would gather or scatter; what is the same in all of `rows` rows is laid out once.
+    fn spared(&self, loads: &[usize], found: &[Option<InRows>], rows: usize) -> usize {
+        let changes =
+            |own: &Option<InRows>| own.is_some_and(|own| own.step != 0 || own.rows < rows);
         let inputs = loads
             .iter()
             .zip(found)
-            .filter(|&(&at, own)| own.is_some_and(|own| own.step != 0) && !self.loads[at].is_dense);
+            .filter(|&(&at, own)| changes(own) && !self.loads[at].is_dense);
         let stores = self.stores.iter().filter(|store| !store.is_dense);
         inputs.count() + stores.count()
     }

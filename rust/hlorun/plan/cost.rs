@@ -260,6 +260,8 @@ pub mod product_epilogues {
 pub mod loop_merging {
     /// Fewest steps that two loops of a group have in common to become one.
     pub const MIN_SHARED: usize = 4;
+    /// Fewest elements of loops that join: fewer are a small part of what a step takes.
+    pub const MIN_COUNT: usize = 512;
     /// Most inputs and results of a loop joined outside of groups: about as many streams of memory are prefetched.
     pub const MAX_STREAMS: usize = 12;
     /// Most earlier thunks among which a loop looks for one to join.

@@ -1,7 +1,7 @@
 //! Values of neighbouring rows by column, so that rows are folded side by side.
 //!
-//! In: where the rows begin, and how long they are. Out: four of their columns. Four values are read from the beginning of
-//! each row, however long it is: the caller sees to it that they are there.
+//! In: where the rows begin, and how long they are. Out: their first four columns, for which four values are read from the
+//! beginning of each row, however long it is: the caller sees to it that they are there. Or both columns of rows of two.
 
 use crate::elementwise::Tier;
 

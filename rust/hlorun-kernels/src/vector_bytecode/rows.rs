@@ -21,7 +21,7 @@ pub struct RowCode {
     code: VectorBytecode,
     /// By operand, then by result: bytes from column to column; 0 where a row has one element for all columns.
     columns: Vec<usize>,
-    /// Rows for whose last block there is scratch; 0 where no result takes the place of an operand.
+    /// Rows for whose last block there is scratch; 0 where no last block has to be kept.
     kept: usize,
 }
 
@@ -205,8 +205,8 @@ impl RowCode {
             let all = outside.iter().zip(&self.columns);
             all.map(move |(rows, &size)| (rows.address.wrapping_add(column * size), rows.step))
         };
-        // SAFETY: the caller's promise: every block lies inside the columns. One that overlaps another computes the same again,
-        // as then no result is an operand, or it has read its operands before the other one is written.
+        // SAFETY: the caller's promise: every block lies inside the columns. A last block that overlaps the one before it either
+        // computes the same again, where no result is an operand, or was computed into scratch before any block was written.
         unsafe {
             let room = scratch.add(self.code.table_bytes());
             self.code.place_locals(scratch.cast(), room);

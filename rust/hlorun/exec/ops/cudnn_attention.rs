@@ -183,8 +183,8 @@ pub fn run(
         .transpose()?;
     let mut result = AlignedBytes::zeroed(4 * batch * s * d)?;
     let mut sums = AlignedBytes::zeroed(4 * batch * s)?;
-    // Training keeps the logarithms of the sums, or the weights; bytes are a workspace.
-    let kept = more.first().filter(|kept| kept.element_type.is_floating());
+    // Training keeps the logarithms of the sums, or the weights. Bytes before or behind them are a workspace.
+    let kept = more.iter().find(|kept| kept.element_type.is_floating());
     let has_weights = kept.is_some_and(|kept| kept.dims.len() == op.batch[0].len() + 2);
     let all_weights = || AlignedBytes::zeroed(4 * batch * s * t);
     let mut weights = has_weights.then(all_weights).transpose()?;

@@ -47,7 +47,7 @@ pub struct RowWork {
     pub outside: usize,
     /// Those of them that need not be moved.
     pub spared: usize,
-    /// Results of which the last block of each row is.
+    /// Results whose last block of each row is computed first, and kept.
     pub kept: usize,
 }
 

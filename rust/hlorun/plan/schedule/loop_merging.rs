@@ -4,15 +4,16 @@
 //! results repeats in every fusion what the results have in common. Members of a group have the same rows, so that steps
 //! which two of them have in common are computed once; this is a part of `row-tiling`. Outside of groups, a loop that
 //! reads, element by element, what an earlier one writes or reads joins that one: memory is read once, and threads wait
-//! for each other once. The two may write parts of one array, as those of a concatenation, that share no element. Steps
+//! for each other once. Few steps over few elements, whose arrays stay in the first-level cache, do not join: they run one by one.
+//! The two may write parts of one array, as those of a concatenation, that share no element. Steps
 //! are the same when the same kernel reads the same elements. Results stay the same to the bit.
 
 use rustc_hash::FxHashMap;
 
 use crate::plan::cost::loop_merging::{
-    MAX_EARLIER, MAX_RESULTS, MAX_STEPS, MAX_STREAMS, MIN_SHARED,
+    MAX_EARLIER, MAX_RESULTS, MAX_STEPS, MAX_STREAMS, MIN_COUNT, MIN_SHARED,
 };
-use crate::plan::cost::small_loop::MAX_REPEATED;
+use crate::plan::cost::small_loop::runs_step_by_step;
 use crate::plan::element::program::{Home, ProgramBuilder, Register, Task};
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::accesses::{Access, Effect};
@@ -106,14 +107,14 @@ impl Neighbours<'_> {
         let ThunkKind::Loop(b) = &reader.kind else {
             return None;
         };
-        // So few stay in the first-level cache from one loop to the next; joining such was measured to be slower.
-        if b.count <= MAX_REPEATED {
+        if b.count < MIN_COUNT {
             return None;
         }
         for first in (second.saturating_sub(MAX_EARLIER)..second).rev() {
             let earlier = &thunks[first];
             if let ThunkKind::Loop(a) = &earlier.kind
                 && a.count == b.count
+                && !runs_step_by_step(a.count, a.program.steps.len() + b.program.steps.len())
                 && let Some(both) = self.both(a, b)
             {
                 return Some((first, both));

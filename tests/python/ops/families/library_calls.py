@@ -38,8 +38,12 @@ def call(
     workspace: bool = False,
     inputs: list[c.Array] | None = None,
     quoted: bool = False,
+    workspace_at: int | None = None,
 ) -> Case:
-    """A module of one call; the reference gives all results in double precision."""
+    """A module of one call; the reference gives all results in double precision.
+
+    A workspace is behind the results, or at `workspace_at` among them.
+    """
     if inputs is None:
         inputs = [c.random(t, dims, name, at, scale=1.5) for at, (t, dims) in enumerate(shapes)]
     lines = "".join(f"p{at} = {c.sh(t, dims)} parameter({at})\n" for at, (t, dims) in enumerate(shapes))
@@ -51,8 +55,14 @@ def call(
     if len(out) == 1 and not workspace:
         lines += f"r = {parts[0]} {made}"
     else:
-        lines += f"w = ({', '.join([*parts, *(['u8[64]'] if workspace else [])])}) {made}"
-        lines += "".join(f"e{k} = {part} get-tuple-element(w), index={k}\n" for k, part in enumerate(parts))
+        at = len(parts) if workspace_at is None else workspace_at
+        whole = [*parts[:at], *(["u8[64]"] if workspace else []), *parts[at:]]
+        lines += f"w = ({', '.join(whole)}) {made}"
+        places = [k + (workspace and k >= at) for k in range(len(parts))]
+        lines += "".join(
+            f"e{k} = {part} get-tuple-element(w), index={place}\n"
+            for k, (part, place) in enumerate(zip(parts, places, strict=True))
+        )
         lines += f"r = ({', '.join(parts)}) tuple({', '.join(f'e{k}' for k in range(len(parts)))})"
 
     def run(*arrays: c.Array) -> list[c.Array]:
@@ -378,7 +388,9 @@ def attend(
 
         function = back
     shapes = [(c.HLO_NAME[x.dtype], x.shape) for x in inputs]
-    return call(name, target, config, shapes, out, function, workspace=True, inputs=inputs)
+    # Workspaces may also come before what is kept.
+    at = 1 if kept == "weights" else None
+    return call(name, target, config, shapes, out, function, workspace=True, inputs=inputs, workspace_at=at)
 
 
 def old_eight_bits() -> Iterator[Case]:

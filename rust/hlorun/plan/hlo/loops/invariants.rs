@@ -194,9 +194,9 @@ fn costly(
     operations.into_keys().collect()
 }
 
-/// By elementwise instruction, and permutation, how many operations make an element of it, as far as `ids`, which come after
-/// what they read, do. A division or a transcendental function is [`MIN_OPERATIONS`] of them; one that two instructions read
-/// counts for both.
+/// By elementwise instruction, and permutation, how many operations make one element of it. Only operations among `ids` count;
+/// each of `ids` follows its operands. A division or a transcendental function is [`MIN_OPERATIONS`] of them; one that two
+/// instructions read counts for both.
 pub fn operations(
     module: &HloModule,
     ids: impl Iterator<Item = InstructionId>,

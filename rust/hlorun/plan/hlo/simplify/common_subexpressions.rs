@@ -4,8 +4,9 @@
 //! operands of the same numbers, the same attributes, and called computations that do the same. The
 //! later ones give way to the first, loops and branches included. Elementwise operations and movements
 //! stay where they are: they are fused into their readers, and to store one for several costs more
-//! than to compute it again, unless many operations make it. What is assembled of pieces is stored in any case, and so is what is read at other places than
-//! its own, as by a slice. Scalars that are only broadcast are stored in any case, so they give way too: what is computed from them is then seen to be the same (see
+//! than to compute it again. They give way where many operations make them, or where they are stored in
+//! any case: what is assembled of pieces, what is read in memory, as by a slice, and scalars that are only
+//! broadcast. What is computed from such scalars is then seen to be the same (see
 //! [`crate::plan::schedule::loop_merging`]). In the body and the condition of a loop, arrays of few elements are
 //! cheap to store (see [`crate::plan::schedule::scalar_bytecode`]), so elementwise operations on them give way as well.
 //!

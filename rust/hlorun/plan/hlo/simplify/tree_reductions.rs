@@ -74,11 +74,12 @@ fn operation(fold: InstructionRef<'_>) -> Option<BinaryOp> {
 fn begins_with_nothing(module: &HloModule, op: BinaryOp, inits: [InstructionId; 2]) -> bool {
     use BinaryOp as B;
     let [first, second] = inits;
-    let adds_nothing = |number| is(module, first, number);
     match op {
-        B::Add => adds_nothing(Number::Zero) || adds_nothing(Number::NegativeZero),
-        B::Xor => adds_nothing(Number::Zero),
-        B::Multiply => adds_nothing(Number::One),
+        // Beside a negative zero a positive one decides on the sign of a sum of zeros.
+        B::Add if is(module, first, Number::Zero) => is(module, second, Number::Zero),
+        B::Add => is(module, first, Number::NegativeZero),
+        B::Xor => is(module, first, Number::Zero),
+        B::Multiply => is(module, first, Number::One),
         B::Maximum | B::Minimum | B::And | B::Or => {
             let values = inits.map(|init| splat(module, init));
             first == second || matches!(values, [Some(a), Some(b)] if a == b)

@@ -520,20 +520,14 @@ fn twins_are_computed_once() {
         )
     };
     let same = "y, q), rhs_contracting_dims={0}, lhs_contracting_dims={1}";
+    let swapped = "q, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let columns = "y, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}";
     // The operand of both products is stored, so it is one in any case.
     for (second, sum, fewer) in [
         (same, "plus", 3),
         (same, "max", 2),
-        (
-            "q, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-            "plus",
-            1,
-        ),
-        (
-            "y, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
-            "plus",
-            1,
-        ),
+        (swapped, "plus", 1),
+        (columns, "plus", 1),
     ] {
         let tried = build(&text(second, sum), &[]);
         let plain = build(&text(second, sum), &["common-subexpressions"]);

@@ -4,9 +4,9 @@
 //! results repeats in every fusion what the results have in common. Members of a group have the same rows, so that steps
 //! which two of them have in common are computed once; this is a part of `row-tiling`. Outside of groups, a loop that
 //! reads, element by element, what an earlier one writes or reads joins that one: memory is read once, and threads wait
-//! for each other once. Few steps over few elements, whose arrays stay in the first-level cache, do not join: they run one by one.
-//! The two may write parts of one array, as those of a concatenation, that share no element. Steps
-//! are the same when the same kernel reads the same elements. Results stay the same to the bit.
+//! for each other once. Few steps over few elements do not join: their arrays stay in the first-level cache, and inside of
+//! a `while` they run one by one. The two may write parts of one array, as those of a concatenation, that share no element.
+//! Steps are the same when the same kernel reads the same elements. Results stay the same to the bit.
 
 use rustc_hash::FxHashMap;
 

@@ -9,6 +9,10 @@ use crate::elementwise::{Bin, Tier};
 
 /// Rows of a few values that are folded together: a multiple of those that are turned.
 const FOLDED: usize = 16;
+const _: () = assert!(
+    FOLDED / ROWS * ROWS == FOLDED,
+    "what is left begins at a multiple of the rows that are turned"
+);
 
 /// Neighbouring rows are folded side by side, as the values of one depend on each other. Some rows of two to four values are
 /// read as they follow each other; of other rows of at most `TURNED` values a few columns are read at a time.
@@ -92,7 +96,7 @@ unsafe fn fold_pairs<T: Tier, A: Copy, O: Bin<A, Out = A>>(
 }
 
 /// Folds rows of `N` values, [`FOLDED`] at a time; returns how many there were. All of the values are read by
-/// vectors, which the compiler takes apart: it does so well for narrow elements, and for rows of a vector's part.
+/// vectors, which the compiler takes apart. It does that well for elements of one or two bytes, and for rows of four elements.
 #[inline(always)]
 unsafe fn fold_short<T: Tier, A: Copy, O: Bin<A, Out = A>, const N: usize>(
     values: *const A,

@@ -34,7 +34,7 @@ pub(crate) trait Monoid<A: Copy>: Bin<A, Out = A> {
     fn identity() -> A;
     /// All elements combined, where a shorter way than one by one gives the same bits.
     #[inline(always)]
-    fn shortcut(_: &[A]) -> Option<A> {
+    fn folded<T: Tier>(_: &[A]) -> Option<A> {
         None
     }
 }
@@ -59,7 +59,7 @@ impl<E: Float> Monoid<E> for float::Maximum {
         E::from_f64(f64::NEG_INFINITY)
     }
     #[inline(always)]
-    fn shortcut(a: &[E]) -> Option<E> {
+    fn folded<T: Tier>(a: &[E]) -> Option<E> {
         extreme(a, Self::identity(), |x, best| x > best)
     }
 }
@@ -69,12 +69,24 @@ impl<E: Float> Monoid<E> for float::Minimum {
         E::from_f64(f64::INFINITY)
     }
     #[inline(always)]
-    fn shortcut(a: &[E]) -> Option<E> {
+    fn folded<T: Tier>(a: &[E]) -> Option<E> {
         extreme(a, Self::identity(), |x, best| x < best)
     }
 }
-monoids! {
-    IntElem, E;
+/// Integers are folded one by one, which the compiler does by vectors: in any order the result is the same.
+macro_rules! integer_monoids {
+    ($($op:path => $identity:expr;)*) => {$(
+        impl<E: IntElem> Monoid<E> for $op {
+            #[inline(always)]
+            fn identity() -> E { $identity }
+            #[inline(always)]
+            fn folded<T: Tier>(a: &[E]) -> Option<E> {
+                Some(a.iter().fold(Self::identity(), |all, &x| <Self as Bin<E>>::f::<T>(all, x)))
+            }
+        }
+    )*};
+}
+integer_monoids! {
     int::Add => E::ZERO;
     int::Multiply => E::ONE;
     int::Maximum => E::MIN;
@@ -154,7 +166,7 @@ pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
     }
     // SAFETY: the caller promises n elements behind a.
     let a = unsafe { std::slice::from_raw_parts(a.cast::<A>(), n) };
-    if let Some(all) = O::shortcut(a) {
+    if let Some(all) = O::folded::<T>(a) {
         // SAFETY: as below.
         unsafe {
             let acc = acc.cast::<A>();

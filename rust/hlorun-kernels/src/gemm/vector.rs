@@ -226,6 +226,10 @@ unsafe fn short_tile<T: Tier, E: Real, S: Source<E>, const R: usize, const C: us
 /// Elements by which the columns of B are asked for ahead.
 const AHEAD: usize = 128;
 
+/// What begins with a cache line: what is written across two lines is slow to read again at once.
+#[repr(align(64))]
+struct InLines<T>(T);
+
 /// R rows by C columns: sums in L lanes over the whole depth, added up in the end. Where more than a few elements are left for
 /// the last vector, it begins inside the one before it, and lanes that were counted there are zeros.
 #[inline(always)]
@@ -258,8 +262,8 @@ unsafe fn dot_tile<
             add_lanes::<T, E, S, L, R, C, true>(c, &mut sums, x.add(p), b.add(p), counted);
         }
         // A copy, so that the sums themselves can stay in registers.
-        let mut copy = std::mem::MaybeUninit::<[[[E; L]; R]; C]>::uninit();
-        let lanes = copy.as_mut_ptr().cast::<[E; L]>();
+        let mut copy = InLines(std::mem::MaybeUninit::<[[[E; L]; R]; C]>::uninit());
+        let lanes = copy.0.as_mut_ptr().cast::<[E; L]>();
         for (q, sums) in sums.iter().enumerate() {
             for (r, sum) in sums.iter().enumerate() {
                 lanes.add(q * R + r).write(*sum);

@@ -300,7 +300,7 @@ const _: () = assert!(
 
 const _: () = assert!(
     reduce::PARALLEL_ELEMENTS <= reduce::PARTIAL,
-    "what is reduced as one task is one partial result, so that the first threshold changes no bits"
+    "what is reduced as one task is one partial result, so that the first thresholds change no bits"
 );
 
 /// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
@@ -312,8 +312,12 @@ pub mod reduce {
     /// Shortest run that a general reducer folds on lanes, and most lanes.
     pub const MIN_LANE_RUN: usize = 64;
     pub const MAX_LANES: usize = 128;
-    /// Elements from which a second thread pays.
+    /// Elements, or else work, from which a second thread pays.
     pub const PARALLEL_ELEMENTS: usize = 1 << 16;
+    pub const PARALLEL_WORK: usize = 3 << 17;
+    /// Work of folding an element by a kernel, and by a general reducer for each unit of its own.
+    pub const FOLD_WORK: usize = 4;
+    pub const GENERAL_WORK: usize = 8;
     /// Elements of one partial result when everything, or a long row, is reduced.
     pub const PARTIAL: usize = 1 << 16;
     /// Rows that are too few to be shared out; long ones are cut into partial results.

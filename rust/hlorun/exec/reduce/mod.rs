@@ -17,8 +17,8 @@ use super::memory::Memory;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::cost::reduce::{
-    CHECKED_VALUES, COLUMN_BYTES, COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS,
-    PARALLEL_ELEMENTS, PARTIAL,
+    CHECKED_VALUES, COLUMN_BYTES, COLUMN_PARTIAL, FEW_ROWS, FOLD_WORK, GENERAL_WORK,
+    MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS, PARALLEL_ELEMENTS, PARALLEL_WORK, PARTIAL,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
@@ -103,14 +103,30 @@ impl Results {
     }
 }
 
-/// Elements that are reduced.
-fn total(thunk: &ReduceThunk) -> usize {
-    thunk.space.iter().map(|s| s.0.max(0) as usize).product()
+/// Whether one thread reduces so many elements.
+fn are_few(total: usize) -> bool {
+    total < PARALLEL_ELEMENTS
 }
 
-/// Whether one thread reduces so many elements.
-fn is_one_task(total: usize) -> bool {
-    total < PARALLEL_ELEMENTS
+/// The work of a reduction, as [`PARALLEL_WORK`] counts it.
+fn work(thunk: &ReduceThunk) -> usize {
+    let fold = match thunk.way {
+        FoldWay::Kernels(_) => FOLD_WORK,
+        FoldWay::Lanes | FoldWay::OneByOne => GENERAL_WORK.saturating_mul(thunk.combiner.work),
+    };
+    let each = thunk.program.work.saturating_add(fold);
+    thunk.count().saturating_mul(each)
+}
+
+/// Whether one thread of so many does it all. Few elements that take long are shared out where that changes no bits: where
+/// the outermost dimension is kept.
+fn is_one_task(thunk: &ReduceThunk, threads: usize) -> bool {
+    let takes_long = || {
+        threads > 1
+            && matches!(thunk.space.first(), Some((_, false)))
+            && work(thunk) >= PARALLEL_WORK
+    };
+    are_few(thunk.count()) && !takes_long()
 }
 
 /// A fused reduction with all done that its runs share; `None` where it has no elements, several threads run it, results
@@ -119,9 +135,9 @@ pub fn prepare<'t>(
     thunk: &'t ReduceThunk,
     environment: &Environment<'_>,
 ) -> Option<PreparedThunk<'t>> {
-    let total = total(thunk);
+    let total = thunk.count();
     let stay = thunk.outputs.iter().all(|output| output.dynamic.is_empty());
-    if total == 0 || !is_one_task(total) || !stay {
+    if total == 0 || !is_one_task(thunk, environment.threads) || !stay {
         return None;
     }
     let results = Results::new(thunk, &environment.memory).ok()?;
@@ -164,12 +180,12 @@ fn reduce_into(
     results: usize,
 ) -> Result<()> {
     start(thunk, &environment.memory, accumulators, 0, results);
-    let total = total(thunk);
+    let total = thunk.count();
     if total == 0 || results == 0 {
         return Ok(());
     }
     let mut job = Job::new(thunk, &environment.memory, total)?;
-    if is_one_task(total) {
+    if is_one_task(thunk, environment.threads) {
         return job.range(0..total, accumulators);
     }
     job.run_of = Some(environment);
@@ -282,7 +298,7 @@ impl<'t> Job<'t> {
     }
 
     fn tasks(&self, environment: &Environment<'_>, most: usize) -> usize {
-        if is_one_task(self.total) {
+        if is_one_task(self.thunk, environment.threads) {
             1
         } else {
             (environment.threads * if environment.threads > 1 { 2 } else { 1 })
@@ -338,7 +354,7 @@ impl<'t> Job<'t> {
         accumulators: &Accumulators,
     ) {
         let is_few =
-            is_one_task(self.total) || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
+            are_few(self.total) || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
         let block = match is_few {
             true => inner,
             false => {

@@ -204,6 +204,13 @@ pub struct ReduceThunk {
     pub rows: Option<Box<crate::plan::thunk::row_loop::RowLoop>>,
 }
 
+impl ReduceThunk {
+    /// How many values are reduced.
+    pub fn count(&self) -> usize {
+        self.space.iter().map(|s| s.0.max(0) as usize).product()
+    }
+}
+
 /// How the values of a reduction are folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoldWay {

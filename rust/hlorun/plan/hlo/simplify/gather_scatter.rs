@@ -9,6 +9,7 @@
 //! that are there are written again. Index vectors of several coordinates may become linear indices
 //! ([`joined`]).
 
+mod coordinates;
 mod joined;
 mod known;
 mod windows;

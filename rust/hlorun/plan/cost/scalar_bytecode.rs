@@ -18,6 +18,9 @@ pub const MAX_GATHERED: i64 = 64;
 pub const ELEMENTS_PER_WORK: usize = 8;
 /// Most operations that are put together at a time.
 pub const MAX_PIECE: usize = 24;
+/// Most rows that are copied one by one, and fewest bytes of one: more, or shorter ones, are copied by one operation.
+pub const MAX_ROWS: usize = 8;
+pub const MIN_ROW_BYTES: usize = 16;
 /// Most elements that are computed one by one rather than by a call of their kernel.
 pub const MAX_UNROLLED: usize = 4;
 /// Most operations of one code.

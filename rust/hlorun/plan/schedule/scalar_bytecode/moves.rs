@@ -1,15 +1,20 @@
 //! Elements moved between views and the places of scalar bytecode.
 
+use std::cmp::Reverse;
+
 use hlorun_kernels::DType;
 use hlorun_kernels::scalar_bytecode::{self, Function};
 
 use super::builder::Builder;
-use crate::plan::cost::scalar_bytecode::{MAX_APART, MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
+use crate::plan::cost::scalar_bytecode::{
+    MAX_APART, MAX_MOVED, MAX_PIECE, MAX_ROWS, MAX_UNROLLED, MIN_ROW_BYTES,
+};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
 use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk, identity_order};
 use crate::plan::view::{is_one_run, offset_in};
+use smallvec::SmallVec;
 
 impl Builder {
     pub(crate) fn copy(&mut self, copy: &CopyThunk) -> Option<()> {
@@ -22,8 +27,17 @@ impl Builder {
         if n == 0 {
             return Some(());
         }
-        let walk = |view: &ArrayView| view.walk(&identity_order(view.dims.len()));
-        let (from, to) = (walk(source), walk(destination));
+        // In the order of memory, as many as can be lie side by side.
+        let order = order_of(destination);
+        let (from, to) = (source.walk(&order), destination.walk(&order));
+        if source.dynamic.is_empty()
+            && destination.dynamic.is_empty()
+            && !source.slice.overlaps(&destination.slice)
+            && let Some(row) = row_of(&from, &to, n, size)
+        {
+            let ends = (place(source)?, place(destination)?);
+            return self.copy_rows(ends, (&from, &to), (n, row, size));
+        }
         let staged = if source.dynamic.is_empty() && is_one_run(&from) {
             place(source)?
         } else {
@@ -32,6 +46,22 @@ impl Builder {
             Place::Scratch(0)
         };
         self.put(staged, destination, &to, n)
+    }
+
+    /// Copies `n` elements row by row: `row` of them at a time.
+    fn copy_rows(
+        &mut self,
+        (from, to): (Place, Place),
+        (read, written): (&Walk, &Walk),
+        (n, row, size): (usize, usize, usize),
+    ) -> Option<()> {
+        for at in (0..n).step_by(row) {
+            let offset = |walk| usize::try_from(offset_in(walk, at as i64)).ok();
+            let (read, written) = (offset(read)? * size, offset(written)? * size);
+            self.breathe();
+            self.copy_bytes(row, size, from.behind(read), to.behind(written));
+        }
+        Some(())
     }
 
     /// Brings the elements of a view to `out`. `spare` is unused scratch of [`MAX_MOVED`] bytes, if there is any.
@@ -206,6 +236,22 @@ impl Builder {
     }
 }
 
+/// The dimensions of a view, the slowest in memory first.
+fn order_of(view: &ArrayView) -> SmallVec<[u8; 8]> {
+    let mut order = identity_order(view.dims.len());
+    order.sort_by_key(|&dim| Reverse(view.strides[usize::from(dim)].unsigned_abs()));
+    order
+}
+
+/// Elements of the rows that lie side by side in both walks, if these are few, and long.
+fn row_of(read: &Walk, written: &Walk, n: usize, size: usize) -> Option<usize> {
+    let run = |walk: &Walk| walk.last().filter(|row| row.1 == 1).map(|row| row.0);
+    let (a, b) = (run(read)?, run(written)?);
+    let (row, longer) = (a.min(b), a.max(b));
+    let row = usize::try_from(row).ok().filter(|_| longer % row == 0)?;
+    (row * size >= MIN_ROW_BYTES && n / row <= MAX_ROWS).then_some(row)
+}
+
 /// Elements from the first one of a walk to the last one; `None` where it has negative strides.
 fn span(walk: &Walk) -> Option<usize> {
     let mut span = 1usize;
@@ -253,4 +299,41 @@ fn offsets(walk: &Walk, n: usize, most: usize) -> Option<Vec<usize>> {
     (0..n as i64)
         .map(|at| usize::try_from(offset_in(walk, at)).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::PrimitiveType;
+
+    #[test]
+    fn copies_go_along_memory() {
+        let view = |order: &[u8]| {
+            ArrayView::dense(BufferSlice::NOWHERE, PrimitiveType::U8, &[20, 5], order)
+        };
+        assert_eq!(order_of(&view(&[0, 1])).as_slice(), [0, 1]);
+        assert_eq!(order_of(&view(&[1, 0])).as_slice(), [1, 0]);
+    }
+
+    #[test]
+    fn rows_are_long_and_few() {
+        let walk = |walk: &[(i64, i64)]| Walk::from_slice(walk);
+        let (wide, narrow) = (walk(&[(4, 60), (20, 1)]), walk(&[(80, 1)]));
+        assert_eq!(row_of(&wide, &narrow, 80, 4), Some(20));
+        assert_eq!(row_of(&narrow, &wide, 80, 4), Some(20));
+        assert_eq!(row_of(&wide, &walk(&[(4, 90), (20, 1)]), 80, 1), Some(20));
+        assert_eq!(row_of(&walk(&[(16, 60), (5, 1)]), &narrow, 80, 4), None);
+        assert_eq!(row_of(&walk(&[(20, 4), (4, 1)]), &narrow, 80, 1), None);
+        assert_eq!(row_of(&walk(&[(80, 2)]), &narrow, 80, 4), None);
+        assert_eq!(row_of(&walk(&[(80, 0)]), &narrow, 80, 4), None);
+        assert_eq!(
+            row_of(
+                &walk(&[(2, 90), (40, 1)]),
+                &walk(&[(5, 20), (16, 1)]),
+                80,
+                4
+            ),
+            None
+        );
+    }
 }

@@ -192,3 +192,19 @@ ENTRY main {
 ";
     misleads(Fault::SelectsOtherPair, text, "select-reducers");
 }
+
+#[test]
+fn divisions_of_negative_numbers() {
+    let text = "HloModule divisions
+ENTRY main {
+  i = s32[16] iota(), iota_dimension=0
+  p = s32[] parameter(0)
+  all = s32[16] broadcast(p), dimensions={}
+  x = s32[16] subtract(all, i)
+  c = s32[] constant(4)
+  cs = s32[16] broadcast(c), dimensions={}
+  ROOT q = s32[16] divide(x, cs)
+}
+";
+    misleads(Fault::ShiftsNegativeNumbers, text, "integer-division");
+}

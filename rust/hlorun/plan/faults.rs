@@ -106,6 +106,8 @@ pub enum Fault {
     SelectsOtherPair,
     /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
+    /// What is shifted instead of divided is nowhere negative.
+    ShiftsNegativeNumbers,
     /// A window that is loaded in one piece lies in one piece.
     GathersApart,
     /// Two operations share a packed constant only if both need it packed in the same way.

@@ -94,6 +94,11 @@ const ORDER: &[Pass] = &[
         |module, _| Ok(simplify::range_analysis::run(module)),
     ),
     optional(
+        simplify::integer_division::NAME,
+        &[simplify::constant_folding::NAME],
+        |module, _| Ok(simplify::integer_division::run(module)),
+    ),
+    optional(
         loops::unroll::NAME,
         &[simplify::range_analysis::NAME],
         |module, cx| {

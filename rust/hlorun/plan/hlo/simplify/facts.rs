@@ -46,6 +46,18 @@ pub fn is(module: &HloModule, id: InstructionId, number: Number) -> bool {
         .unwrap_or(false)
 }
 
+/// The value that all elements of an array of signed integers have, if it is a constant.
+pub fn signed(module: &HloModule, id: InstructionId) -> Option<i64> {
+    let (ty, element) = splat(module, id)?;
+    if !(ty.is_signed_integral() && is_whole_bytes(ty)) {
+        return None;
+    }
+    let is_negative = element.last()? >> 7 == 1;
+    let mut bytes = [if is_negative { 0xff } else { 0 }; 8];
+    bytes.get_mut(..element.len())?.copy_from_slice(element);
+    Some(i64::from_le_bytes(bytes))
+}
+
 /// The value that all elements of an array of unsigned integers have, if it is a constant or one converted from another
 /// integer type.
 pub fn unsigned(module: &HloModule, id: InstructionId) -> Option<u64> {

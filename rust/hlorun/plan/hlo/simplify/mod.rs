@@ -6,6 +6,7 @@ pub mod constant_folding;
 pub mod dot_strength;
 mod facts;
 pub mod gather_scatter;
+pub mod integer_division;
 pub mod narrow_indices;
 pub mod one_hot;
 pub mod range_analysis;

@@ -23,13 +23,22 @@ use crate::types::PrimitiveType;
 pub const NAME: &str = "range-analysis";
 
 /// Smallest and largest value; of truth values, 0 and 1.
-type Range = (i128, i128);
+pub type Range = (i128, i128);
 
 /// What is known of the instructions of one computation.
-type Ranges = FxHashMap<InstructionId, Range>;
+pub type Ranges = FxHashMap<InstructionId, Range>;
 
 /// Runs the pass on the entry, the loops in it and the branches; how many instructions gave way.
 pub fn run(module: &mut HloModule) -> usize {
+    visit(module, simplify)
+}
+
+/// Calls `act` with the entry, the loops in it and the branches, and with what is known of their instructions; the sum of
+/// what it returns.
+pub fn visit(
+    module: &mut HloModule,
+    mut act: impl FnMut(&mut HloModule, ComputationId, &Ranges) -> usize,
+) -> usize {
     let callers = Callers::new(module);
     let mut changed = 0;
     let mut seen: FxHashSet<ComputationId> = FxHashSet::default();
@@ -62,7 +71,7 @@ pub fn run(module: &mut HloModule) -> usize {
                 _ => {}
             }
         }
-        changed += simplify(module, computation, &instructions, &ranges);
+        changed += act(module, computation, &ranges);
     }
     changed
 }
@@ -313,17 +322,13 @@ fn compared(direction: &str, a: Range, b: Range) -> Option<Range> {
 }
 
 /// Lets what is decided give way to what it comes to.
-fn simplify(
-    module: &mut HloModule,
-    computation: ComputationId,
-    instructions: &[InstructionId],
-    ranges: &Ranges,
-) -> usize {
+fn simplify(module: &mut HloModule, computation: ComputationId, ranges: &Ranges) -> usize {
+    let instructions = module.computation(computation).instructions.clone();
     let mut instead: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let root = module.computation(computation).root;
     let is_entry = module.entry == Some(computation);
     let mut changed = 0;
-    for &id in instructions {
+    for id in instructions {
         redirect(module, id, &instead);
         let instruction = module.instruction(id);
         let Some(which) = decided(instruction, ranges) else {

@@ -313,11 +313,7 @@ pub(super) fn store_results(
         let elidable = lowering.interchangeable(&view, &output);
         thunks.push(Thunk {
             instruction: root,
-            kind: ThunkKind::Copy(Box::new(CopyThunk {
-                source: view,
-                destination: output.clone(),
-                elidable,
-            })),
+            kind: ThunkKind::Copy(Box::new(CopyThunk::new(view, output.clone(), elidable))),
         });
         outputs.push(output);
     }

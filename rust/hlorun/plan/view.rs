@@ -4,6 +4,8 @@
 //! result's elements are the operand's at affine positions; nothing moves. What has no such map
 //! (a reshape across a gap) is `None` and is copied by the caller.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
 use crate::types::strided::place;
@@ -157,6 +159,13 @@ impl ArrayView {
         walk
     }
 
+    /// The dimensions, the slowest in memory first.
+    pub fn memory_order(&self) -> SmallVec<[u8; 8]> {
+        let mut order = identity_order(self.dims.len());
+        order.sort_by_key(|&dim| Reverse(self.strides[usize::from(dim)].unsigned_abs()));
+        order
+    }
+
     /// Dimension `i` of the result is dimension `permutation[i]`.
     pub fn transpose(&self, permutation: &[i64]) -> ArrayView {
         let pick = |from: &Dims| permutation.iter().map(|&p| from[p as usize]).collect();
@@ -273,6 +282,19 @@ mod tests {
             ..BufferSlice::NOWHERE
         };
         ArrayView::dense(slice, PrimitiveType::F32, dims, &identity_order(dims.len()))
+    }
+
+    #[test]
+    fn memory_has_its_own_order() {
+        let dims = &[20, 1, 5];
+        let of = |order: &[u8]| {
+            ArrayView::dense(BufferSlice::NOWHERE, PrimitiveType::U8, dims, order).memory_order()
+        };
+        assert_eq!(of(&[0, 1, 2]).as_slice(), [0, 1, 2]);
+        assert_eq!(of(&[2, 0, 1]).as_slice(), [2, 0, 1]);
+        let mut reversed = view(&[4, 3]);
+        reversed.strides[0] = -reversed.strides[0];
+        assert_eq!(reversed.memory_order().as_slice(), [0, 1]);
     }
 
     #[test]

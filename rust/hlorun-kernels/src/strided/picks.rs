@@ -7,14 +7,17 @@ use crate::isa::Isa;
 
 /// Bytes of a vector, and of a window.
 const VECTOR: usize = 64;
-/// Fewest elements of a vector, on average, for which this takes less time than to copy them one by one.
+/// Fewest elements of a vector, and of a window, on average, for which this takes less time than to copy them one by one.
 const FEWEST: usize = 4;
+const FEWEST_OF_WINDOW: usize = 2;
+/// Most windows that a vector is picked from.
+const WINDOWS: usize = 8;
 
-/// How the elements of a block are brought side by side: each vector of them is picked from two windows of the source.
+/// How the elements of a block are brought side by side: each vector of them is picked from a few windows of the source.
 #[derive(Debug)]
 pub struct Picks {
-    block: Block<2>,
-    run: Run<2>,
+    block: Block<WINDOWS>,
+    run: Run<WINDOWS>,
 }
 
 /// How elements that lie side by side are written to their places: each window of these has its lanes picked from a vector.
@@ -36,7 +39,8 @@ struct Block<const N: usize> {
     /// Elements of a block.
     count: usize,
     vectors: Vec<Vector<N>>,
-    /// For each lane of a vector, the lane of its windows that goes there; turned, for each lane of a window that of the vector.
+    /// For each lane of a vector, the lane of its windows that goes there, where each has the numbers after the one before;
+    /// turned, for each lane of a window that of the vector.
     lanes: Vec<u8>,
 }
 
@@ -51,14 +55,21 @@ struct Vector<const N: usize> {
     windows: [isize; N],
     /// The lanes of each that are elements of the vector.
     masks: [u64; N],
+    /// The lanes of the vector that come from each.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "no other CPU has such vectors here")
+    )]
+    goes: [u64; N],
     /// Elements of it.
     count: usize,
 }
 
-/// The functions for a type of lanes: to pick vectors from one window each, to pick them from two, and to spread them.
+/// The functions for a type of lanes: to pick vectors from one window each, from two, and from more, and to spread them.
 struct Runs {
-    one: Run<2>,
-    two: Run<2>,
+    one: Run<WINDOWS>,
+    two: Run<WINDOWS>,
+    more: Run<WINDOWS>,
     back: Run<1>,
 }
 
@@ -87,10 +98,10 @@ impl Picks {
     fn of_tier(isa: Isa, size: usize, offsets: impl Iterator<Item = i64>) -> Option<Picks> {
         let (runs, lane) = runs_of(isa, size)?;
         let block = Block::new(size, lane, offsets)?;
-        let is_one = |vector: &Vector<2>| vector.masks[1] == 0;
-        let run = match block.vectors.iter().all(is_one) {
-            true => runs.one,
-            false => runs.two,
+        let run = match block.vectors.iter().map(Vector::windows).max() {
+            Some(1) => runs.one,
+            Some(2) => runs.two,
+            _ => runs.more,
         };
         Some(Picks { block, run })
     }
@@ -132,8 +143,15 @@ impl Spread {
     }
 }
 
+impl<const N: usize> Vector<N> {
+    /// Windows that are needed.
+    fn windows(&self) -> usize {
+        self.masks.iter().filter(|&&mask| mask != 0).count()
+    }
+}
+
 impl<const N: usize> Block<N> {
-    /// `None` without elements, or where vectors have fewer than [`FEWEST`] on average.
+    /// `None` without elements, or where vectors or windows have too few on average.
     fn new(size: usize, lane: usize, offsets: impl Iterator<Item = i64>) -> Option<Block<N>> {
         let mut block = Block {
             size,
@@ -155,8 +173,9 @@ impl<const N: usize> Block<N> {
             open.push(offset);
         }
         block.close(&open, windows);
-        let pays = block.count > 0 && block.count >= FEWEST * block.vectors.len();
-        pays.then_some(block)
+        let windows: usize = block.vectors.iter().map(Vector::windows).sum();
+        let least = (FEWEST * block.vectors.len()).max(FEWEST_OF_WINDOW * windows);
+        (block.count > 0 && block.count >= least).then_some(block)
     }
 
     /// Makes a vector of elements at `offsets`, which lie in `windows`.
@@ -165,12 +184,14 @@ impl<const N: usize> Block<N> {
             return;
         }
         let per_window = VECTOR / self.lane;
-        let (mut masks, first) = ([0u64; N], self.lanes.len());
+        let (mut masks, mut goes, first) = ([0u64; N], [0u64; N], self.lanes.len());
         for &offset in offsets {
             let window = windows.iter().position(|&w| is_in(w, offset)).unwrap_or(0);
             let from = (offset - windows[window][0]) as usize / self.lane;
             for part in from..from + self.size / self.lane {
                 masks[window] |= 1 << part;
+                goes[window] |= 1 << (self.lanes.len() - first);
+                // Of more windows than a number has room for, only the lane in its window is asked.
                 self.lanes.push((window * per_window + part) as u8);
             }
         }
@@ -179,6 +200,7 @@ impl<const N: usize> Block<N> {
         self.vectors.push(Vector {
             windows: std::array::from_fn(place),
             masks,
+            goes,
             count: offsets.len(),
         });
         self.count += offsets.len();
@@ -236,25 +258,26 @@ fn widen<const N: usize>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Block, Runs, VECTOR};
+    use super::{Block, Runs, VECTOR, WINDOWS};
     use std::arch::x86_64::*;
 
     /// Defines the functions for lanes of so many bytes.
     macro_rules! by_lanes {
-        ($features:literal $name:ident, $picked:ident, $spread:ident, $lane:literal: $mask:ty, $lanes:ident, $load:ident, $one:ident, $two:ident, $store:ident) => {
+        ($features:literal $name:ident, $picked:ident, $spread:ident, $lane:literal: $mask:ty, $lanes:ident, $load:ident, $one:ident, $two:ident, $merged:ident, $store:ident) => {
             pub fn $name() -> Runs {
                 Runs {
-                    one: $picked::<true>,
-                    two: $picked::<false>,
+                    one: $picked::<1>,
+                    two: $picked::<2>,
+                    more: $picked::<WINDOWS>,
                     back: $spread,
                 }
             }
 
             /// # Safety
-            /// As [`super::Picks::copy`]; the CPU has the features, and vectors have one window each if `ONE` says so.
+            /// As [`super::Picks::copy`]; the CPU has the features, and vectors have at most `N` windows each.
             #[target_feature(enable = $features)]
-            unsafe fn $picked<const ONE: bool>(
-                picks: &Block<2>,
+            unsafe fn $picked<const N: usize>(
+                picks: &Block<WINDOWS>,
                 from: *const u8,
                 step: isize,
                 blocks: usize,
@@ -265,17 +288,27 @@ mod x86 {
                 for block in 0..blocks {
                     let from = from.wrapping_offset(block as isize * step);
                     for (vector, lanes) in picks.vectors.iter().zip(lanes) {
-                        let [first, second] = vector.windows.map(|at| from.wrapping_offset(at));
                         // SAFETY: lanes of the masks are elements; a vector that is stored whole has room, and what follows
                         // its own elements is written again.
                         unsafe {
-                            let first = $load(vector.masks[0] as $mask, first.cast());
-                            let values = if ONE {
-                                $one($lanes(lanes), first)
-                            } else {
-                                let second = $load(vector.masks[1] as $mask, second.cast());
-                                $two(first, $lanes(lanes), second)
+                            let window = |at: usize| {
+                                let from = from.wrapping_offset(vector.windows[at]);
+                                $load(vector.masks[at] as $mask, from.cast())
                             };
+                            let (lanes, first) = ($lanes(lanes), window(0));
+                            let mut values = match N {
+                                2 => $two(first, lanes, window(1)),
+                                _ => $one(lanes, first),
+                            };
+                            if N > 2 {
+                                for at in 1..N {
+                                    if vector.masks[at] == 0 {
+                                        break;
+                                    }
+                                    let goes = vector.goes[at] as $mask;
+                                    values = $merged(values, goes, lanes, window(at));
+                                }
+                            }
                             if left >= VECTOR {
                                 _mm512_storeu_si512(to.cast(), values);
                             } else {
@@ -325,9 +358,9 @@ mod x86 {
             }
         };
     }
-    by_lanes!("avx512f,avx512bw,avx512vbmi" bytes, picked_bytes, spread_bytes, 1: __mmask64, lanes_of_bytes, _mm512_maskz_loadu_epi8, _mm512_permutexvar_epi8, _mm512_permutex2var_epi8, _mm512_mask_storeu_epi8);
-    by_lanes!("avx512f,avx512bw" halves, picked_halves, spread_halves, 2: __mmask32, lanes_of_halves, _mm512_maskz_loadu_epi16, _mm512_permutexvar_epi16, _mm512_permutex2var_epi16, _mm512_mask_storeu_epi16);
-    by_lanes!("avx512f" words, picked_words, spread_words, 4: __mmask16, lanes_of_words, _mm512_maskz_loadu_epi32, _mm512_permutexvar_epi32, _mm512_permutex2var_epi32, _mm512_mask_storeu_epi32);
+    by_lanes!("avx512f,avx512bw,avx512vbmi" bytes, picked_bytes, spread_bytes, 1: __mmask64, lanes_of_bytes, _mm512_maskz_loadu_epi8, _mm512_permutexvar_epi8, _mm512_permutex2var_epi8, _mm512_mask_permutexvar_epi8, _mm512_mask_storeu_epi8);
+    by_lanes!("avx512f,avx512bw" halves, picked_halves, spread_halves, 2: __mmask32, lanes_of_halves, _mm512_maskz_loadu_epi16, _mm512_permutexvar_epi16, _mm512_permutex2var_epi16, _mm512_mask_permutexvar_epi16, _mm512_mask_storeu_epi16);
+    by_lanes!("avx512f" words, picked_words, spread_words, 4: __mmask16, lanes_of_words, _mm512_maskz_loadu_epi32, _mm512_permutexvar_epi32, _mm512_permutex2var_epi32, _mm512_mask_permutexvar_epi32, _mm512_mask_storeu_epi32);
 
     #[inline]
     #[target_feature(enable = "avx512f")]

@@ -4,7 +4,7 @@ mod joined;
 pub mod loops;
 pub mod machine_code;
 pub mod outside;
-mod picks;
+pub mod picks;
 pub mod program;
 pub mod rows;
 pub mod scalar_bytecode;

@@ -36,7 +36,13 @@ fn find<'w, C>(
     (size, n): (usize, usize),
     copy: impl Fn(&[i64]) -> Option<C>,
 ) -> Option<&'w Block<C>> {
-    let block = found.after(PICKED_AFTER, || {
+    // A copy of many elements pays at once.
+    let others = if n > MAX_PICKED as usize {
+        0
+    } else {
+        PICKED_AFTER
+    };
+    let block = found.after(others, || {
         let (depth, times) = extent(walk, n)?;
         let inner = &walk[walk.len() - depth..];
         let count: i64 = inner.iter().map(|&(times, _)| times).product();

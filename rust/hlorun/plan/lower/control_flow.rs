@@ -165,11 +165,7 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         Thunk {
             instruction: instruction.id,
-            kind: ThunkKind::Copy(Box::new(CopyThunk {
-                source,
-                destination,
-                elidable,
-            })),
+            kind: ThunkKind::Copy(Box::new(CopyThunk::new(source, destination, elidable))),
         }
     }
 

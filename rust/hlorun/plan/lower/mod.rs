@@ -500,11 +500,7 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         scope.push(
             instruction,
-            ThunkKind::Copy(Box::new(CopyThunk {
-                source,
-                destination,
-                elidable,
-            })),
+            ThunkKind::Copy(Box::new(CopyThunk::new(source, destination, elidable))),
         );
     }
 

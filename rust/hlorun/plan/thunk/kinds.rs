@@ -3,6 +3,8 @@
 //! A thunk names memory by [`BufferSlice`] only, so one executable serves any number of concurrent
 //! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
 
+use std::sync::OnceLock;
+
 use hlorun_kernels::choice::Choice;
 use hlorun_kernels::vector_bytecode::ColumnFold;
 use hlorun_kernels::{BinaryOp, DType};
@@ -13,7 +15,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::element::program::{Program, Register};
 use crate::plan::ops::OpThunk;
-use crate::plan::view::{ArrayView, BufferSlice, PRIVATE};
+use crate::plan::view::{ArrayView, BufferSlice, PRIVATE, is_one_run};
 use crate::types::Dims;
 
 /// Steps in the order they run.
@@ -100,6 +102,30 @@ pub struct CopyThunk {
     /// Bytes of `source` and `destination` are the whole buffers in the same order, so the copy may
     /// be dropped when they can be one buffer.
     pub elidable: bool,
+    /// How elements of the source come side by side, found by the first run.
+    side_by_side: OnceLock<Option<PickedWalk>>,
+}
+
+impl CopyThunk {
+    /// A copy; see the fields.
+    pub fn new(source: ArrayView, destination: ArrayView, elidable: bool) -> CopyThunk {
+        CopyThunk {
+            source,
+            destination,
+            elidable,
+            side_by_side: OnceLock::new(),
+        }
+    }
+
+    /// The walk of the source in the order in which elements lie side by side in the destination, if they do.
+    pub fn side_by_side(&self) -> Option<&PickedWalk> {
+        let walk = || {
+            let order = self.destination.memory_order();
+            let is_run = is_one_run(&self.destination.walk(&order));
+            is_run.then(|| self.source.walk(&order).into())
+        };
+        self.side_by_side.get_or_init(walk).as_ref()
+    }
 }
 
 /// What a loop reads for a register.

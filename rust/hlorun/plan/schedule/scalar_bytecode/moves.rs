@@ -1,7 +1,5 @@
 //! Elements moved between views and the places of scalar bytecode.
 
-use std::cmp::Reverse;
-
 use hlorun_kernels::DType;
 use hlorun_kernels::scalar_bytecode::{self, Function};
 
@@ -12,9 +10,8 @@ use crate::plan::cost::scalar_bytecode::{
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
-use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk, identity_order};
+use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk};
 use crate::plan::view::{is_one_run, offset_in};
-use smallvec::SmallVec;
 
 impl Builder {
     pub(crate) fn copy(&mut self, copy: &CopyThunk) -> Option<()> {
@@ -28,7 +25,7 @@ impl Builder {
             return Some(());
         }
         // In the order of memory, as many as can be lie side by side.
-        let order = order_of(destination);
+        let order = destination.memory_order();
         let (from, to) = (source.walk(&order), destination.walk(&order));
         if source.dynamic.is_empty()
             && destination.dynamic.is_empty()
@@ -236,13 +233,6 @@ impl Builder {
     }
 }
 
-/// The dimensions of a view, the slowest in memory first.
-fn order_of(view: &ArrayView) -> SmallVec<[u8; 8]> {
-    let mut order = identity_order(view.dims.len());
-    order.sort_by_key(|&dim| Reverse(view.strides[usize::from(dim)].unsigned_abs()));
-    order
-}
-
 /// Elements of the rows that lie side by side in both walks, if these are few, and long.
 fn row_of(read: &Walk, written: &Walk, n: usize, size: usize) -> Option<usize> {
     let run = |walk: &Walk| walk.last().filter(|row| row.1 == 1).map(|row| row.0);
@@ -304,16 +294,6 @@ fn offsets(walk: &Walk, n: usize, most: usize) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::PrimitiveType;
-
-    #[test]
-    fn copies_go_along_memory() {
-        let view = |order: &[u8]| {
-            ArrayView::dense(BufferSlice::NOWHERE, PrimitiveType::U8, &[20, 5], order)
-        };
-        assert_eq!(order_of(&view(&[0, 1])).as_slice(), [0, 1]);
-        assert_eq!(order_of(&view(&[1, 0])).as_slice(), [1, 0]);
-    }
 
     #[test]
     fn rows_are_long_and_few() {

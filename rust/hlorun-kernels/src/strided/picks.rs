@@ -39,8 +39,8 @@ struct Block<const N: usize> {
     /// Elements of a block.
     count: usize,
     vectors: Vec<Vector<N>>,
-    /// For each lane of a vector, the lane of its windows that goes there, where each has the numbers after the one before;
-    /// turned, for each lane of a window that of the vector.
+    /// For each lane of a vector, the lane of a window that goes there; lanes are numbered through all windows. Turned, for each
+    /// lane of a window that of the vector.
     lanes: Vec<u8>,
 }
 
@@ -191,7 +191,7 @@ impl<const N: usize> Block<N> {
             for part in from..from + self.size / self.lane {
                 masks[window] |= 1 << part;
                 goes[window] |= 1 << (self.lanes.len() - first);
-                // Of more windows than a number has room for, only the lane in its window is asked.
+                // The number of a lane may wrap around: with more than two windows, only its place in its window is read.
                 self.lanes.push((window * per_window + part) as u8);
             }
         }

@@ -153,7 +153,8 @@ fn twice(b: &mut Builder<'_>) -> Option<Change> {
     match (opcode, before) {
         (H::Not, H::Not) | (H::Negate, H::Negate) => Some(Change::Same(x)),
         (H::Abs, H::Abs) => Some(Change::Same(operand)),
-        (H::Abs, H::Negate) => {
+        // A number without a sign is its own magnitude, and its negative is another number.
+        (H::Abs, H::Negate) if !b.shape(b.like).element_type.is_unsigned_integral() => {
             b.module.operand_ids_mut(b.like)[0] = x;
             Some(Change::Rewritten)
         }

@@ -43,19 +43,26 @@ class Stream:
         return np.asarray(values[self.integers(0, len(values), dims)])
 
     def uniform(self, low: float, high: float, dims: Dims, dtype: npt.DTypeLike = np.float64) -> Array:
-        """Evenly between low and high, in double precision before the one conversion."""
+        """Evenly between low and high, in double precision before it is converted."""
         part = np.asarray(self._numbers.random_sample(dims)) * (high - low)
-        return np.asarray(low + part).astype(dtype)
+        return narrowed(np.asarray(low + part), dtype)
 
     def normal(self, dims: Dims, dtype: npt.DTypeLike = np.float32) -> Array:
         """Bell-shaped, of mean 0 and deviation 1: the sum of three uniform numbers."""
         a, b, c = (self.uniform(-1, 1, dims) for _ in range(3))
-        return np.asarray(a + b + c).astype(dtype)
+        return narrowed(np.asarray(a + b + c), dtype)
 
     def magnitudes(self, low: int, high: int, dims: Dims) -> Array:
         """Doubles of either sign whose exponents are spread evenly over low ≤ e < high."""
         signs = self.choice([-1.0, 1.0], dims)
         return np.asarray(np.ldexp(signs * self.uniform(1, 2, dims), self.integers(low, high, dims)))
+
+
+def narrowed(values: Array, dtype: npt.DTypeLike) -> Array:
+    """Doubles in another type. Versions of ml_dtypes differ in whether they round doubles once or by way of floats."""
+    dtype = np.dtype(dtype)
+    is_native = not dtype.type.__module__.startswith("ml_dtypes")
+    return (values if is_native else values.astype(np.float32)).astype(dtype)
 
 
 def legacy(seed: int) -> np.random.RandomState:

@@ -227,7 +227,7 @@ def program(case: str, dtype: str) -> str:
 
 def arguments(dtype: str) -> list[np.ndarray[Any, Any]]:
     """Two small arrays whose elements every type has, but for the bits that narrow ones lose."""
-    x = np.array([1, 0, 1, 1, 2, 1, 3, 1]).astype(np.float32)
+    x = np.array([1, 0, 1, 1, 2, 1, 3, 1])
     return [a.astype(numpy_type(dtype)) for a in (x, x[::-1])]
 
 
@@ -248,6 +248,8 @@ def outcome(run: Callable[..., Any], values: list[Any], byte: int) -> list[bytes
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_it_runs_or_is_refused(dtype: str) -> None:
+    if dtype in ("s1", "u1") and not hasattr(ml_dtypes, "int1"):
+        pytest.skip("this ml_dtypes has no numbers of one bit")
     values = arguments(dtype)
     ran = 0
     for case in CASES:

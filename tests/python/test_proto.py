@@ -403,6 +403,61 @@ def test_a_ragged_dot_keeps_its_dimensions() -> None:
         assert dimensions in again.to_string()
 
 
+DOMAIN = """ENTRY e {
+  p = f32[4]{0} parameter(0)
+  ROOT d = f32[4]{0} domain(p), domain={kind="sharding", entry={maximal device=1}, exit={maximal device=0}}
+}"""
+RESHAPE = """ENTRY e {
+  p = f32[<=4,3]{1,0} parameter(0)
+  ROOT r = f32[<=12]{0} reshape(p), inferred_dimension=0
+}"""
+PERMUTE = """ENTRY e {
+  p = f32[8,8]{1,0} parameter(0)
+  a = s32[] constant(0)
+  i = (s32[], s32[]) tuple(a, a)
+  j = ((s32[], s32[]), (s32[], s32[])) tuple(i, i)
+  ROOT c = f32[8,8]{1,0} collective-permute(p, p, j, j), channel_id=1, source_target_pairs={{0,1},{1,0}}, slice_sizes={{4,4},{2,3}}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        # The first of the two shardings, number 54, is that of the exit.
+        (DOMAIN, b'\xb2\x03\x08\x08\x01\x1a\x01\x01"\x01\x00'),
+        # The inferred dimension is the only one of the dimensions, number 14.
+        (RESHAPE, b"\x72\x01\x00"),
+        # All sizes are in one list, number 20.
+        (PERMUTE, b"\xa2\x01\x04\x04\x04\x02\x03"),
+    ],
+)
+def test_attributes_that_xla_keeps_in_other_fields(text: str, field: bytes) -> None:
+    module = hlorun.parse(text)
+    proto = module.to_proto()
+    assert field in proto
+    again = hlorun.parse(proto)
+    assert again.to_string("short_parsable") == module.to_string("short_parsable")
+
+
+def test_what_an_asynchronous_operation_wraps_keeps_its_aliases() -> None:
+    text = """f {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] negate(x)
+}
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  s = ((f32[4]), f32[4], s32[]) fusion-start(p), kind=kLoop, output_to_operand_aliasing={{}: (0, {})}, calls=f
+  ROOT d = f32[4] fusion-done(s)
+}"""
+    module = hlorun.parse(text)
+    said = "kind=kLoop, output_to_operand_aliasing={{}: (0, {})}, calls=%f"
+    for each in (module, hlorun.parse(module.to_proto()), hlorun.parse(module.to_string())):
+        assert said in each.to_string()
+    wrapped = module.to_string(syntax_sugar_async_ops=False)
+    assert "fusion(%async_param), kind=kLoop, output_to_operand_aliasing={{}: (0, {})}" in wrapped
+
+
 def test_other_files_are_named() -> None:
     for data, words in [
         (b"\x08\x07\x12\x07pytorch\x1a\x011", "ONNX"),

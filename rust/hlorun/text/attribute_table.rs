@@ -46,6 +46,7 @@ pub fn extra_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
         Op::Reverse | Op::Concatenate | Op::Reduce | Op::Transpose | Op::Broadcast | Op::Map => {
             &[Dimensions]
         }
+        Op::Reshape => &[InferredDimension],
         Op::Sort => &[Dimensions, IsStable],
         Op::Scan => &[Dimensions, NumCarries, IsReverse, IsAssociative],
         Op::Slice => &[Slice],
@@ -203,7 +204,7 @@ fn read_only_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
         Op::Convolution => &[ConvKind, PaddingType, Sparsity],
         Op::CustomCall => &[ConvKind],
         Op::Call => &[OutputOperandAliasing, Calls],
-        Op::Reshape | Op::DynamicReshape => &[InferredDimension],
+        Op::DynamicReshape => &[InferredDimension],
         Op::Domain => &[Domain],
         _ => &[],
     }

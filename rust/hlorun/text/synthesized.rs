@@ -2,6 +2,7 @@
 //! tuple access `%p#0#1`, wrapped computations of asynchronous operations, and parameters of
 //! instructions that stand alone.
 
+use super::attribute_table::is_attribute_of;
 use super::error::{Fault, Parsed};
 use super::instruction::Open;
 use super::lexer::snippet;
@@ -227,7 +228,7 @@ impl Parser<'_> {
             });
         }
         let parameters = instructions.clone();
-        let (inner, outer_start, thread) = self.split_attributes(first_attribute, id);
+        let (inner, outer_start, thread) = self.split_attributes(first_attribute, wrapped, id);
         let inner_operands = PoolRange {
             start: self.module.operands.len() as u32,
             len: parameters.len() as u32,
@@ -268,6 +269,7 @@ impl Parser<'_> {
     fn split_attributes(
         &mut self,
         first: usize,
+        opcode: HloOpcode,
         wrapped: ComputationId,
     ) -> (PoolRange, usize, Option<TextRef>) {
         let all = self.module.attributes.split_off(first);
@@ -277,8 +279,13 @@ impl Parser<'_> {
         let mut moved = Vec::with_capacity(all.len());
         for attribute in all {
             match attribute.key {
+                AttrKey::OutputOperandAliasing
+                    if !is_attribute_of(opcode, AttrKey::OutputOperandAliasing) =>
+                {
+                    moved.push((false, outer.len()));
+                    outer.push(attribute);
+                }
                 AttrKey::AsyncExecutionThread
-                | AttrKey::OutputOperandAliasing
                 | AttrKey::ControlPredecessors
                 | AttrKey::Sharding => {
                     if let (AttrKey::AsyncExecutionThread, AttrValue::String(text)) =

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use prost::Message;
+
 use super::Writer;
 use crate::error::Result;
 use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDimension};
@@ -165,6 +167,13 @@ impl Writer<'_> {
                     self.ints(key, &sizes);
                 }
             }
+            // Those of a collective-permute need its shape.
+            K::SliceSizes => {}
+            K::InferredDimension => {
+                if let Some(&dimension) = proto.numbers(field::dimensions).first() {
+                    self.int(key, dimension);
+                }
+            }
             K::Domain => self.domain(proto)?,
             _ => self.dimension_numbers(key, proto)?,
         }
@@ -260,6 +269,33 @@ impl Writer<'_> {
         for (at, pair) in pairs.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             self.put(format_args!("{comma}{{{},{}}}", pair.source, pair.target));
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    /// The sizes of the slices that a collective-permute sends, one list for each; their rank is that
+    /// of the result's arrays.
+    pub(super) fn slice_sizes(&mut self, proto: View<'_, '_>, shape: &[u8]) -> Result<()> {
+        let sizes = proto.numbers(field::dynamic_slice_sizes);
+        if sizes.is_empty() {
+            return Ok(());
+        }
+        let read = |bytes| {
+            schema::ShapeProto::decode(bytes)
+                .map_err(|error| self.broken_as::<schema::ShapeProto>(&error))
+        };
+        let mut shape = read(self.open.slice_ref(shape))?;
+        while let Some(first) = shape.tuple_shapes.first().cloned() {
+            shape = read(first)?;
+        }
+        let rank = shape.dimensions.len();
+        self.key(AttrKey::SliceSizes);
+        self.out.push('{');
+        for (at, list) in sizes.chunks(rank.max(1)).enumerate() {
+            self.out.push_str(if at > 0 { ",{" } else { "{" });
+            self.put_list(list);
+            self.out.push('}');
         }
         self.out.push('}');
         Ok(())
@@ -559,8 +595,9 @@ impl Writer<'_> {
     }
 
     fn domain(&mut self, proto: View<'_, '_>) -> Result<()> {
-        let entry = self.message(proto, field::domain_entry_sharding)?;
-        let exit = self.message(proto, field::domain_exit_sharding)?;
+        // The names of the protos are those of the other side.
+        let entry = self.message(proto, field::domain_exit_sharding)?;
+        let exit = self.message(proto, field::domain_entry_sharding)?;
         let (Some(entry), Some(exit)) = (entry, exit) else {
             return Ok(());
         };

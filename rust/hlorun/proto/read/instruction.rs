@@ -98,7 +98,12 @@ impl Writer<'_> {
     fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<()> {
         let proto = heads.view(at);
         for &key in extra_attributes(opcode) {
-            self.attribute(key, opcode, proto)?;
+            match key {
+                AttrKey::SliceSizes if opcode != HloOpcode::Gather => {
+                    self.slice_sizes(proto, heads.head(at).shape)?;
+                }
+                _ => self.attribute(key, opcode, proto)?,
+            }
         }
         if proto.has_any(CALLS) {
             let called = proto.numbers(field::called_computation_ids);

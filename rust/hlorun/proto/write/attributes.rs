@@ -145,15 +145,24 @@ impl Writer<'_> {
     }
 
     fn raw(&self, key: AttrKey, text: &[u8], proto: &mut HloInstructionProto) -> Result<bool> {
+        if key == AttrKey::SliceSizes {
+            let numbers = text.split(|byte| !(byte.is_ascii_digit() || *byte == b'-'));
+            let numbers = numbers.filter(|number| !number.is_empty());
+            let numbers = numbers.map(|number| std::str::from_utf8(number).ok()?.parse().ok());
+            let numbers: Option<Vec<i64>> = numbers.collect();
+            proto.dynamic_slice_sizes = numbers.unwrap_or_default();
+            return Ok(!proto.dynamic_slice_sizes.is_empty());
+        }
         if key != AttrKey::Domain {
             return Ok(false);
         }
+        // The names of the protos are those of the other side.
         for part in braces::parts(braces::inside(text), true) {
             match braces::key_value(part) {
-                Some((b"entry", value)) => {
+                Some((b"exit", value)) => {
                     proto.domain_entry_sharding = Some(Box::new(self.sharding(value)?))
                 }
-                Some((b"exit", value)) => {
+                Some((b"entry", value)) => {
                     proto.domain_exit_sharding = Some(Box::new(self.sharding(value)?))
                 }
                 _ => {}
@@ -350,6 +359,11 @@ fn int(key: AttrKey, value: i64, opcode: HloOpcode, proto: &mut HloInstructionPr
             proto.cross_program_prefetch_index = i32::try_from(value).ok();
             return proto.cross_program_prefetch_index.is_some();
         }
+        K::InferredDimension if value >= 0 => {
+            proto.dimensions = vec![value];
+            return true;
+        }
+        K::InferredDimension => return true,
         // These stand in the instruction itself.
         K::Index | K::IotaDimension => return true,
         _ => return false,

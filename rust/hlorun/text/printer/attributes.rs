@@ -111,6 +111,7 @@ impl Printer<'_> {
             }
             AttrValue::Int(value) => match key {
                 AttrKey::FeatureGroupCount | AttrKey::BatchGroupCount => *value == 1,
+                AttrKey::InferredDimension => *value == -1,
                 _ => false,
             },
             AttrValue::Ints(list) => list.len == 0 && is_left_out_when_empty(key),

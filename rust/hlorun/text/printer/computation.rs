@@ -297,5 +297,12 @@ impl Printer<'_> {
                 steps.push(Step::Text(if i > 0 { between } else { before }));
             }
         }
+        // What a start wraps shows its own bodies first.
+        if opcode == Op::AsyncStart
+            && self.options.syntax_sugar_async_ops
+            && let Some(wrapped) = self.wrapped_instruction(instruction.id)
+        {
+            self.push_bodies(wrapped, indent, steps);
+        }
     }
 }

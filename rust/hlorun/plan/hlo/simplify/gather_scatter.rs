@@ -7,11 +7,12 @@
 //! that writes its update, or adds it, or combines it by another plain operation, is a
 //! `dynamic-update-slice`; where any of the window is outside it changes nothing, so that the elements
 //! that are there are written again. Index vectors of several coordinates may become linear indices
-//! ([`joined`]).
+//! ([`joined`]). A transpose of a gather becomes a gather ([`turned`]).
 
 mod coordinates;
 mod joined;
 mod known;
+mod turned;
 mod windows;
 
 use rustc_hash::FxHashSet;
@@ -56,6 +57,7 @@ pub fn run(module: &mut HloModule) -> usize {
         {
             continue;
         }
+        changed += turned::run(module, computation);
         changed += replace_before(module, computation, |module, id| {
             let done = match module.instruction_data(id).opcode {
                 HloOpcode::Gather => known::replace_gather(module, computation, id)

@@ -1,5 +1,7 @@
 //! Windows whose places are constants: slices, without an index that is read in a run.
 
+use std::ops::RangeInclusive;
+
 use smallvec::SmallVec;
 
 use super::windows::{become_one, has_distinct, scalar, shape_of, window_count};
@@ -10,6 +12,20 @@ use crate::plan::hlo::loops::induction_variable::integers;
 use crate::plan::ops::gather::{self, GatherOp};
 use crate::plan::ops::index_map::IndexMap;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
+
+/// How many index vectors of one component there are, if they are 0, 1, 2, ….
+fn counted(module: &HloModule, mut indices: InstructionId) -> Option<i64> {
+    while module.instruction_data(indices).opcode == HloOpcode::Reshape {
+        indices = *module.operand_ids(indices).first()?;
+    }
+    let iota = module.instruction(indices);
+    let shape = iota.array_shape()?;
+    let along = shape.dims.get(iota.data().immediate as usize)?;
+    let is_all = shape.element_count() == Some(*along);
+    // Small types begin again.
+    let is_wide = shape.element_type.size_bytes() >= 4 && i32::try_from(*along).is_ok();
+    (iota.opcode() == HloOpcode::Iota && is_all && is_wide).then_some(*along)
+}
 
 /// The components of the index vectors one after the other, if they are constants and stand like that.
 fn components<'m>(
@@ -63,7 +79,9 @@ pub fn replace_gather(
     let &[source, indices] = module.operand_ids(id) else {
         return None;
     };
-    let (even, few) = {
+    let (even, few) = if counted(module, indices) == Some(count) {
+        (counting(&plan, &operand, count), Vec::new())
+    } else {
         let components = components(module, indices, &plan.map)?;
         let places = places(&plan, &operand, components);
         let few: Vec<Dims> = match count <= MAX_WINDOWS {
@@ -139,24 +157,52 @@ impl Even {
     }
 }
 
+/// Dimensions of the operand from the first to the last that windows are moved along, in which each window has one
+/// element; windows are whole along all others.
+fn moved(plan: &GatherOp, operand: &ArrayShape) -> Option<RangeInclusive<usize>> {
+    let dims = &operand.dims;
+    let mut moved = (0..dims.len()).filter(|&d| plan.slice_sizes[d] != dims[d]);
+    let first = moved.next()?;
+    let moved = first..=moved.next_back().unwrap_or(first);
+    let are_single = moved.clone().all(|d| plan.slice_sizes[d] == 1);
+    are_single.then_some(moved)
+}
+
+/// The place of a window along the dimensions `moved`, taken as one.
+fn along(moved: &RangeInclusive<usize>, operand: &ArrayShape, place: &[i64]) -> i64 {
+    let dims = moved.clone();
+    dims.fold(0, |at, d| at * operand.dims[d] + place[d])
+}
+
+impl Even {
+    /// The first window at `start`, the last at `end`, each `step` after the one before.
+    fn new(
+        plan: &GatherOp,
+        operand: &ArrayShape,
+        moved: &RangeInclusive<usize>,
+        (start, end, step): (i64, i64, i64),
+    ) -> Option<Even> {
+        let (dims, first) = (&operand.dims, *moved.start());
+        let mut joined = Dims::from_slice(&dims[..first]);
+        joined.push(dims[moved.clone()].iter().product());
+        joined.extend_from_slice(&dims[moved.end() + 1..]);
+        (step > 0).then_some(Even {
+            joined,
+            dim: first,
+            slice: (start, end + 1, step),
+            outer: plan.map.window.iter().filter(|&&dim| dim < first).count(),
+        })
+    }
+}
+
 /// One slice, if windows are evenly spaced along dimensions in which each has one element, and whole along all others.
 fn evenly_spaced(
     plan: &GatherOp,
     operand: &ArrayShape,
     places: impl Iterator<Item = Dims>,
 ) -> Option<Even> {
-    let dims = &operand.dims;
-    let moved = (0..dims.len()).filter(|&d| plan.slice_sizes[d] != dims[d]);
-    let first = moved.clone().next()?;
-    // Dimensions from the first to the last that is moved become one.
-    let last = moved.clone().next_back()?;
-    if (first..=last).any(|d| plan.slice_sizes[d] != 1) {
-        return None;
-    }
-    let mut joined = Dims::from_slice(&dims[..first]);
-    joined.push(dims[first..=last].iter().product());
-    joined.extend_from_slice(&dims[last + 1..]);
-    let mut all = places.map(|place| (first..=last).fold(0, |at, d| at * dims[d] + place[d]));
+    let moved = moved(plan, operand)?;
+    let mut all = places.map(|place| along(&moved, operand, &place));
     let start = all.next()?;
     let mut end = all.next()?;
     let step = end - start;
@@ -166,12 +212,24 @@ fn evenly_spaced(
         }
         end = next;
     }
-    (step > 0).then_some(Even {
-        joined,
-        dim: first,
-        slice: (start, end + 1, step),
-        outer: plan.map.window.iter().filter(|&&dim| dim < first).count(),
-    })
+    Even::new(plan, operand, &moved, (start, end, step))
+}
+
+/// The same for windows at 0, 1, … up to `count` along one dimension, if none of them is outside.
+fn counting(plan: &GatherOp, operand: &ArrayShape, count: i64) -> Option<Even> {
+    let moved = moved(plan, operand)?;
+    let &[dim] = &plan.map.components[..] else {
+        return None;
+    };
+    if !moved.contains(&dim) || count < 2 || count > operand.dims[dim] {
+        return None;
+    }
+    let at = |window| {
+        let mut place = Dims::from_elem(0, operand.rank());
+        place[dim] = window;
+        along(&moved, operand, &place)
+    };
+    Even::new(plan, operand, &moved, (0, at(count - 1), at(1)))
 }
 
 /// A slice for each of some windows.

@@ -412,3 +412,20 @@ def test_saved_operands_may_be_called_anything(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hlorun", *words], check=False, capture_output=True)
     with np.load(out.with_suffix(".npz")) as saved:
         assert list(saved) == [p.name for p in hlorun.load(out).find(opcode="parameter")]
+
+
+SIZED = """ENTRY e {
+  p = f32[6] parameter(0)
+  n = s32[] parameter(1)
+  d = f32[<=6] set-dimension-size(p, n), dimensions={0}
+  l = f32[<=6] log(d)
+  ROOT r = s32[] get-dimension-size(l), dimensions={0}
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "places"), [(3, ()), (4, ("l",))])
+def test_what_is_behind_the_elements_of_an_array_is_not_found(size: int, places: tuple[str, ...]) -> None:
+    x = np.array([1, 2, 3, -1, -1, -1], np.float32)
+    report = hlorun.find_nan(hlorun.parse(SIZED), x, np.int32(size))
+    assert tuple(origin.place.name for origin in report.origins) == places

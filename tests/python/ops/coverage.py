@@ -69,7 +69,7 @@ NOT_RUN = {
 # Forms of opcodes that otherwise run; typed errors too.
 FORMS = {
     "dot with `sparsity`": "structured sparsity of GPUs; no CPU back end has it",
-    "loops, branches, convolutions, sorts along, and several results at once, of arrays of dynamic size": "dimensions of "
+    "loops, branches and convolutions of arrays of dynamic size": "dimensions of "
     "fixed size only",
     "`__onednn$*` with packed weights or quantized operands, `__onednn$matmul_reorder`": "the order is the library's own",
     "`__cudnn$fmha*` with dropout, pages, packed sequences, ALiBi or 8-bit operands": "random bits or formats of the "

@@ -149,18 +149,29 @@ impl Builder<'_> {
         size: InstructionId,
         value: InstructionId,
     ) -> InstructionId {
-        let shape = self.shape(operand);
-        let index = self.iota(&shape.dims, dim);
-        let size = self.broadcast(size, &shape.dims);
-        let inside = self.less(index, size);
-        let value = self.broadcast(value, &shape.dims);
-        self.add_array(
-            HloOpcode::Select,
-            shape.element_type,
-            &shape.dims,
-            &[inside, operand, value],
-            &[],
-        )
+        let dims = self.shape(operand).dims;
+        let value = self.broadcast(value, &dims);
+        self.replace_beyond(operand, dim, size, value)
+    }
+
+    /// `operand` with the elements of `others`, of its shape, from `size` on along `dim`.
+    pub fn replace_beyond(
+        &mut self,
+        operand: InstructionId,
+        dim: usize,
+        size: InstructionId,
+        others: InstructionId,
+    ) -> InstructionId {
+        let dims = self.shape(operand).dims;
+        let inside = self.inside(&dims, dim, size);
+        self.elementwise(HloOpcode::Select, &[inside, operand, others])
+    }
+
+    /// Which elements of an array of sizes `dims` are before `size` along `dim`.
+    pub fn inside(&mut self, dims: &[i64], dim: usize, size: InstructionId) -> InstructionId {
+        let index = self.iota(dims, dim);
+        let size = self.broadcast(size, dims);
+        self.less(index, size)
     }
 
     /// Zero in every dimension but `dim`.

@@ -36,19 +36,19 @@ pub static FLATTEN: &[Pass] = &[
     required("tuple-select", legalize::tuple_select::run),
     required("norms", legalize::norms::run),
     required("library-products", legalize::library_product::run),
-];
-
-/// What changes a value of the text, so that nobody can observe it: sizes that become values, the order of
-/// transfers, and the optional passes, in the order in which they run.
-pub static TABLE: &[Pass] = ORDER;
-
-const ORDER: &[Pass] = &[
     required("dynamic-padding", |module, cx| {
         added(module, |module| {
-            cx.dynamic_sizes = legalize::dynamic_padding::run(module)?;
+            cx.dynamic_sizes = legalize::dynamic_padding::run(module, cx)?;
             Ok(())
         })
     }),
+];
+
+/// What changes a value of the text, so that nobody can observe it: the order of transfers, and the optional
+/// passes, in the order in which they run.
+pub static TABLE: &[Pass] = ORDER;
+
+const ORDER: &[Pass] = &[
     required("transfer-order", |module, _| {
         Ok(legalize::transfer_order::run(module))
     }),

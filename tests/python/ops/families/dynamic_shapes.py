@@ -183,6 +183,8 @@ def cases() -> Iterator[Case]:
     yield from static_results()
     yield from dynamic_results()
     yield from dynamic_windows()
+    yield from differing_sizes()
+    yield from moved_sizes()
 
 
 def static_results() -> Iterator[Case]:
@@ -277,3 +279,139 @@ def static_results() -> Iterator[Case]:
     sizes = [np.asarray(2, np.int32), np.asarray(3, np.int32)]
     reference = lambda v, n, m: v.sum()
     yield Case("dynamic-reshape", "dynamic-reshape", "f32", text, [x, *sizes], close, reference=reference)
+
+
+def differing_sizes() -> Iterator[Case]:
+    """Elementwise operations on arrays of different sizes: 1 is repeated, else the smaller size counts."""
+    plus = c.combiner("plus", "add", "f32")
+    head = "p = f32[6,2] parameter(0)\nq = f32[6,2] parameter(1)\nn = s32[] parameter(2)\nm = s32[] parameter(3)\n"
+    head += "d = f32[<=6,2] set-dimension-size(p, n), dimensions={0}\n"
+    head += "e = f32[<=6,2] set-dimension-size(q, m), dimensions={0}\nz = f32[] constant(0)\n"
+    tail = "s = f32[2] reduce(r, z), dimensions={0}, to_apply=plus\nk = s32[] get-dimension-size(r), dimensions={0}\n"
+    tail += "t = (f32[2], s32[]) tuple(s, k)"
+
+    def met(v: c.Array, w: c.Array, n: c.Array, m: c.Array) -> tuple[c.Array, c.Array]:
+        v, w = v[: int(n)], w[: int(m)]
+        if len(v) == 1 and len(w) > 1:
+            v = np.repeat(v, len(w), 0)
+        if len(w) == 1 and len(v) > 1:
+            w = np.repeat(w, len(v), 0)
+        size = min(len(v), len(w))
+        return v[:size], w[:size]
+
+    def summed(f: c.Reference) -> c.Reference:
+        def run(v: c.Array, w: c.Array, n: c.Array, m: c.Array) -> object:
+            a, b = met(v, w, n, m)
+            values = f(a, b)
+            return (values.sum(0, dtype=np.float32), np.int32(len(values)))
+
+        return run
+
+    texts = {
+        "multiply": ("r = f32[<=6,2] multiply(d, e)\n", lambda a, b: a * b),
+        "compare": (
+            "g = pred[<=6,2] compare(d, e), direction=LT\nr = f32[<=6,2] convert(g)\n",
+            lambda a, b: (a < b).astype(np.float32),
+        ),
+        "map": ("r = f32[<=6,2] map(d, e), dimensions={0,1}, to_apply=plus\n", lambda a, b: a + b),
+        "static": ("r = f32[<=6,2] subtract(d, q)\n", None),
+    }
+    x, y = c.random("f32", (6, 2), "meet"), c.random("f32", (6, 2), "met")
+    for label, (text, f) in texts.items():
+        for n, m in ((1, 4), (4, 1), (0, 1), (1, 0), (5, 3), (6, 6), (1, 1)):
+            run = summed(f) if f else (lambda v, w, n, m: ((v - w)[: int(n)].sum(0, dtype=np.float32), n))
+            inputs = [x, y, np.asarray(n, np.int32), np.asarray(m, np.int32)]
+            full = c.module(head + text + tail, plus)
+            name = f"dynamic-meet-{label}-{n}-{m}"
+            close = c.sums("f32", 4.0)
+            yield Case(name, "set-dimension-size", "f32", full, inputs, close, reference=run)
+
+
+def moved_sizes() -> Iterator[Case]:
+    """Sorts along a dynamic dimension, parts, results of several arrays, updates and reshapes."""
+    plus = c.combiner("plus", "add", "f32")
+    less = c.computation(
+        "less", "x = f32[] parameter(0)\ny = f32[] parameter(1)\nz = pred[] compare(x, y), direction=LT"
+    )
+    pairs = c.computation(
+        "pairs",
+        "x = f32[] parameter(0)\ny = f32[] parameter(1)\nv = s32[] parameter(2)\nw = s32[] parameter(3)\n"
+        "z = pred[] compare(x, y), direction=GT",
+    )
+    both = c.computation(
+        "both",
+        "a = f32[] parameter(0)\nb = f32[] parameter(1)\nx = f32[] parameter(2)\ny = f32[] parameter(3)\n"
+        "v = f32[] add(a, x)\nw = f32[] maximum(b, y)\nr = (f32[], f32[]) tuple(v, w)",
+    )
+    head = "p = f32[3,6] parameter(0)\nn = s32[] parameter(1)\nd = f32[3,<=6] set-dimension-size(p, n), dimensions={1}\n"
+    head += "o = f32[] constant(0)\nk = s32[] constant(1)\nl = s32[] constant(2)\ni = s32[3,6] iota(), iota_dimension=1\n"
+
+    def updated(v: c.Array, n: int) -> c.Array:
+        out = v.copy()
+        out[1, 2 : 2 + min(n, 4)] = v[0, : min(n, 4)]
+        return out
+
+    texts: dict[str, tuple[str, c.Reference]] = {
+        "sort": ("r = f32[3,<=6] sort(d), dimensions={1}, to_apply=less", lambda v, n: np.sort(v[:, :n], 1)),
+        "sort-pairs": (
+            "s = (f32[3,<=6], s32[3,<=6]) sort(d, i), dimensions={1}, is_stable=true, to_apply=pairs\n"
+            "r = s32[3,<=6] get-tuple-element(s), index=1",
+            lambda v, n: np.argsort(-v[:, :n], 1, kind="stable").astype(np.int32),
+        ),
+        "part": ("r = f32[3,2] slice(d), slice={[0:3], [1:3]}", lambda v, n: v[:, 1:3]),
+        "reduce-both": (
+            "r = (f32[<=6], f32[<=6]) reduce(d, d, o, o), dimensions={0}, to_apply=both",
+            lambda v, n: (v[:, :n].sum(0), np.maximum(v[:, :n].max(0, initial=0), 0)),
+        ),
+        "reduce-both-along": (
+            "r = (f32[3], f32[3]) reduce(d, d, o, o), dimensions={1}, to_apply=both",
+            lambda v, n: (v[:, :n].sum(1), np.maximum(v[:, :n].max(1, initial=0), 0)),
+        ),
+        "update": (
+            "f = f32[1,4] slice(p), slice={[0:1], [0:4]}\nh = s32[] constant(4)\nm = s32[] minimum(n, h)\n"
+            "u = f32[1,<=4] set-dimension-size(f, m), dimensions={1}\n"
+            "r = f32[3,6] dynamic-update-slice(p, u, k, l)",
+            updated,
+        ),
+        "flat": (
+            "r = f32[<=18] reshape(d)",
+            lambda v, n: v[:, :n].reshape(-1),
+        ),
+    }
+    x = c.random("f32", (3, 6), "moved")
+    for label, (text, reference) in texts.items():
+        for n in (0, 1, 4, 6):
+            if label == "part" and n < 3:
+                continue
+            full = head + text
+            known = (("plus", plus), ("less", less), ("pairs", pairs), ("both", both))
+            used = [s for name, s in known if f"={name}" in full]
+
+            def run(v: c.Array, n: c.Array, f: c.Reference = reference) -> object:
+                return f(v, int(n))
+
+            inputs = [x, np.asarray(n, np.int32)]
+            close = c.sums("f32", 4.0)
+            name = f"dynamic-moved-{label}-{n}"
+            yield Case(
+                name,
+                "set-dimension-size",
+                "f32",
+                c.module(full, *used),
+                inputs,
+                close,
+                reference=run,
+                prefer_reference=True,
+            )
+    head = "p = f32[6,4] parameter(0)\nn = s32[] parameter(1)\nm = s32[] parameter(2)\n"
+    head += "d = f32[<=6,4] set-dimension-size(p, n), dimensions={0}\n"
+    head += "e = f32[<=6,<=4] set-dimension-size(d, m), dimensions={1}\n"
+    split = lambda v, n, m: v[: int(n), : int(m)].reshape(int(n) // 2, 2, int(m))
+    y = c.random("f32", (6, 4), "split")
+    for n, m in ((0, 4), (2, 3), (4, 0), (6, 4), (6, 1)):
+        inputs = [y, np.asarray(n, np.int32), np.asarray(m, np.int32)]
+        full = c.module(head + "r = f32[<=3,2,<=4] reshape(e)")
+        name = f"dynamic-moved-split-{n}-{m}"
+        yield Case(
+            name, "set-dimension-size", "f32", full, inputs, reference=split, prefer_reference=True
+        )

@@ -7,7 +7,9 @@
 //! refused by name. A result of the module that is smaller than its shape comes with its sizes:
 //! the entry then returns a tuple of its result and one `s32` for each [`DynamicSize`].
 
+mod elementwise;
 mod reshape;
+mod sort;
 mod windows;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,11 +19,13 @@ use crate::error::{HloError, Result};
 use crate::library;
 use crate::module::opcode::elementwise_classes;
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, InstructionRef,
+    OpClass,
 };
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
+use crate::plan::hlo::pass::PassContext;
 use crate::plan::limits::MAX_LEAVES;
 use crate::types::{Dims, PrimitiveType};
 
@@ -38,7 +42,9 @@ pub struct DynamicSize {
 }
 
 /// Rewrites every computation that sets a size; returns the sizes that follow the entry's result.
-pub fn run(module: &mut HloModule) -> Result<Vec<DynamicSize>> {
+///
+/// Whoever observes a run sees zeros behind the elements of an array.
+pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<Vec<DynamicSize>> {
     let entry = module.entry_computation().map(|(id, _)| id);
     let mut results = Vec::new();
     for computation in module.computation_ids().collect::<Vec<_>>() {
@@ -61,6 +67,8 @@ pub fn run(module: &mut HloModule) -> Result<Vec<DynamicSize>> {
             let found = Padding {
                 module,
                 computation,
+                calls: &mut cx.calls,
+                observe: cx.options.observe,
                 sizes: FxHashMap::default(),
                 tuples: FxHashSet::default(),
             }
@@ -94,6 +102,9 @@ fn conversion(instruction: InstructionRef<'_>) -> Option<Conversion> {
 struct Padding<'m> {
     module: &'m mut HloModule,
     computation: ComputationId,
+    /// Each instruction of the text that another one stands for.
+    calls: &'m mut Vec<(InstructionId, InstructionId)>,
+    observe: bool,
     sizes: FxHashMap<InstructionId, Sizes>,
     /// Tuples with an array of dynamic size somewhere.
     tuples: FxHashSet<InstructionId>,
@@ -110,10 +121,24 @@ impl Padding<'_> {
                     self.module.operand_ids_mut(id)[k] = new;
                 }
             }
+            let first = self.module.instruction_count();
             let new = self.instruction(id)?;
+            let shown = self.shown(id, new);
+            // Parts of an instruction of the text have no text of their own.
+            for part in first..self.module.instruction_count() {
+                let part = InstructionId::from_index(part);
+                self.module.instruction_data_mut(part).text.len = 0;
+            }
+            if shown != id {
+                self.module.instruction_data_mut(id).text.len = 0;
+                self.calls.push((id, shown));
+            }
             if new != id {
                 replaced.insert(id, new);
             }
+        }
+        for call in &mut *self.calls {
+            call.1 = replaced.get(&call.1).copied().unwrap_or(call.1);
         }
         let root = self.module.computation(self.computation).root;
         if let Some(root) = root {
@@ -132,8 +157,24 @@ impl Padding<'_> {
             }
             self.module.computation_mut(self.computation).root = Some(root);
         }
-        inline::remove_dead(self.module, self.computation);
+        if !self.observe {
+            inline::remove_dead(self.module, self.computation);
+        }
         Ok(results)
+    }
+
+    /// What an observer of `id` is shown, of which `new` has the value.
+    fn shown(&mut self, id: InstructionId, new: InstructionId) -> InstructionId {
+        let mut shown = new;
+        if self.observe {
+            for (dim, size) in self.sizes_of(new) {
+                let mut b = self.builder(id);
+                let ty = b.shape(new).element_type;
+                let zero = b.zero(ty);
+                shown = b.mask(shown, dim, size, zero);
+            }
+        }
+        shown
     }
 
     /// Lets the header speak of the entry's new result, whose first part is the old one.
@@ -201,6 +242,8 @@ impl Padding<'_> {
     }
 
     fn set_sizes(&mut self, id: InstructionId, mut sizes: Sizes) {
+        // Of several sizes of a dimension the last one counts, as in XLA.
+        sizes.reverse();
         sizes.sort_by_key(|&(dim, _)| dim);
         sizes.dedup_by_key(|&mut (dim, _)| dim);
         if sizes.is_empty() {
@@ -261,27 +304,23 @@ impl Padding<'_> {
                 self.tuples.insert(id);
             }
             HloOpcode::Copy => self.set_sizes(id, first),
-            HloOpcode::DynamicUpdateSlice
-                if operands[1..].iter().all(|o| !self.sizes.contains_key(o)) =>
-            {
-                self.set_sizes(id, first);
-            }
+            HloOpcode::DynamicUpdateSlice => self.dynamic_update_slice(id)?,
             HloOpcode::Pad => self.pad(id)?,
-            HloOpcode::ReduceWindow => self.reduce_window(id)?,
+            HloOpcode::ReduceWindow => return self.reduce_window(id),
             HloOpcode::DynamicSlice => self.dynamic_slice(id)?,
             HloOpcode::Gather => self.gather(id)?,
-            HloOpcode::Scatter => self.scatter(id)?,
-            HloOpcode::Sort => self.sort(id)?,
+            HloOpcode::Scatter => return self.scatter(id),
+            HloOpcode::Sort => return self.sort(id),
             HloOpcode::Broadcast => self.broadcast(id, first),
             HloOpcode::Transpose => self.transpose(id, first),
             HloOpcode::Reshape => return self.reshape(id),
             HloOpcode::Slice => self.slice(id, first)?,
             HloOpcode::Reverse => return self.reverse(id),
             HloOpcode::Concatenate => return self.concatenate(id),
-            HloOpcode::Reduce => self.reduce(id)?,
+            HloOpcode::Reduce => return self.reduce(id),
             HloOpcode::Dot => self.dot(id),
             _ if matches!(opcode.class(), elementwise_classes!()) => {
-                self.elementwise(id, &operands);
+                self.elementwise(id);
             }
             _ => return Err(self.refuse(id, "of arrays of dynamic size")),
         }
@@ -302,14 +341,6 @@ impl Padding<'_> {
             }
             _ => Err(self.refuse(id, "of arrays of dynamic size")),
         }
-    }
-
-    /// The result has the sizes of its operands, in each dimension the first one that is dynamic; scalars have none.
-    fn elementwise(&mut self, id: InstructionId, operands: &[InstructionId]) {
-        let rank = self.dims(id).len();
-        let arrays = operands.iter().filter(|&&o| self.dims(o).len() == rank);
-        // The sort of the sizes is stable.
-        self.set_sizes(id, arrays.flat_map(|&o| self.sizes_of(o)).collect());
     }
 
     fn broadcast(&mut self, id: InstructionId, sizes: Sizes) {
@@ -405,10 +436,9 @@ impl Padding<'_> {
             let slice = slices.get(dim);
             slice.is_some_and(|s| s.start == 0 && s.stride == 1 && s.limit == source[dim])
         };
-        if !sizes.iter().all(|&(dim, _)| whole(dim)) {
-            return Err(self.refuse(id, "of part of a dimension of dynamic size"));
-        }
-        self.set_sizes(id, sizes);
+        // A part is of fixed size: what it holds is the caller's to know.
+        let kept = sizes.into_iter().filter(|&(dim, _)| whole(dim)).collect();
+        self.set_sizes(id, kept);
         Ok(())
     }
 
@@ -473,36 +503,45 @@ impl Padding<'_> {
     }
 
     /// Padding is the initial value along what is reduced.
-    fn reduce(&mut self, id: InstructionId) -> Result<()> {
+    fn reduce(&mut self, id: InstructionId) -> Result<InstructionId> {
         let mut operands: Vec<InstructionId> = self.module.operand_ids(id).to_vec();
         let reduced: Dims = Dims::from_slice(self.module.instruction(id).dimensions());
         let count = operands.len() / 2;
         let mut kept: Sizes = SmallVec::new();
-        let mut cut: Sizes = SmallVec::new();
-        for &operand in &operands[..count] {
-            for (dim, size) in self.sizes_of(operand) {
+        for k in 0..count {
+            for (dim, size) in self.sizes_of(operands[k]) {
                 if reduced.contains(&(dim as i64)) {
-                    cut.push((dim, size));
+                    let init = operands[count + k];
+                    operands[k] = self.builder(id).mask(operands[k], dim, size, init);
                 } else {
                     let below = reduced.iter().filter(|&&r| r < dim as i64).count();
                     kept.push((dim - below, size));
                 }
             }
         }
-        if !kept.is_empty() && self.module.instruction(id).array_shape().is_none() {
-            return Err(self.refuse(id, "of several arrays into arrays of dynamic size"));
-        }
-        cut.sort_by_key(|&(dim, _)| dim);
-        cut.dedup_by_key(|&mut (dim, _)| dim);
-        for k in 0..count {
-            for &(dim, size) in &cut {
-                let init = operands[count + k];
-                operands[k] = self.builder(id).mask(operands[k], dim, size, init);
-            }
-        }
         self.module.set_operands(id, &operands);
-        self.set_sizes(id, kept);
-        Ok(())
+        Ok(self.keep_parts(id, vec![kept; count]))
+    }
+
+    /// An instruction with one result or several, of such sizes; returns what stands for it.
+    fn keep_parts(&mut self, id: InstructionId, sizes: Vec<Sizes>) -> InstructionId {
+        self.keep(id);
+        if self.module.instruction(id).array_shape().is_some() {
+            self.set_sizes(id, sizes.into_iter().next().unwrap_or_default());
+            return id;
+        }
+        if sizes.iter().all(|sizes| sizes.is_empty()) {
+            return id;
+        }
+        let mut parts = Vec::with_capacity(sizes.len());
+        for (index, sizes) in sizes.into_iter().enumerate() {
+            let part = self.builder(id).get_tuple_element(id, index);
+            self.set_sizes(part, sizes);
+            parts.push(part);
+        }
+        let tuple = self.builder(id).tuple(&parts);
+        self.tuples.insert(tuple);
+        tuple
     }
 
     /// Padding is zero along what is contracted, on both sides: it may be infinite on one.

@@ -4,7 +4,7 @@
 //! whole arrays; its constants are repeated everywhere. One that holds something else than elementwise
 //! instructions of single elements becomes a `scan` without carries, which is a loop over the elements.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{HloError, Result};
 use crate::module::opcode::elementwise_classes;
@@ -42,11 +42,16 @@ fn write(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
     let computation = b.module.computation(function);
     let (instructions, root) = (computation.instructions.clone(), computation.root?);
     let all = || instructions.iter().map(|&id| b.module.instruction(id));
-    let value = match all().all(is_liftable) {
-        true => lifted(b, &operands, &instructions, root)?,
-        false => scanned(b, &operands, function, root)?,
-    };
-    Some(sized(b, value, &operands))
+    if !all().all(is_liftable) {
+        let value = scanned(b, &operands, function, root)?;
+        return Some(sized(b, value, &operands));
+    }
+    let value = lifted(b, &operands, &instructions, root)?;
+    // What reads operands has their sizes.
+    Some(match reads_any(b, value, &operands) {
+        true => value,
+        false => sized(b, value, &operands),
+    })
 }
 
 /// Whether an instruction on single elements means the same for all elements of whole arrays.
@@ -128,7 +133,22 @@ fn scanned(
     Some(b.reshape(result, &shape.dims))
 }
 
-/// `value` with the dynamic sizes of the operands, of which it may read none.
+/// Whether a lifted value comes from any of the operands.
+fn reads_any(b: &Builder<'_>, value: InstructionId, operands: &[InstructionId]) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut work = vec![value];
+    while let Some(id) = work.pop() {
+        if operands.contains(&id) {
+            return true;
+        }
+        if seen.insert(id) {
+            work.extend(b.module.operand_ids(id));
+        }
+    }
+    false
+}
+
+/// `value` with the dynamic sizes of the operands.
 fn sized(b: &mut Builder<'_>, value: InstructionId, operands: &[InstructionId]) -> InstructionId {
     let mut value = value;
     let shape = b.shape(value);

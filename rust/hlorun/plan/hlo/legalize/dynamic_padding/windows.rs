@@ -69,7 +69,7 @@ impl Padding<'_> {
     }
 
     /// Padding counts as the initial value, as what lies outside of the operand does.
-    pub(crate) fn reduce_window(&mut self, id: InstructionId) -> Result<()> {
+    pub(crate) fn reduce_window(&mut self, id: InstructionId) -> Result<InstructionId> {
         let Some(window) = self.module.instruction(id).window().cloned() else {
             return Err(self.refuse(id, "without its window"));
         };
@@ -107,12 +107,8 @@ impl Padding<'_> {
             let stride = b.scalar_s32(stride);
             sizes.push((dim, b.elementwise(HloOpcode::Divide, &[room, stride])));
         }
-        if !sizes.is_empty() && self.module.instruction(id).array_shape().is_none() {
-            return Err(self.refuse(id, "of several arrays into arrays of dynamic size"));
-        }
         self.module.set_operands(id, &operands);
-        self.set_sizes(id, sizes);
-        Ok(())
+        Ok(self.keep_parts(id, vec![sizes; count]))
     }
 
     /// Whole dimensions keep their size; of others a part is taken, which is where it is.
@@ -129,6 +125,32 @@ impl Padding<'_> {
             .filter(|&(dim, _)| result[dim] == source[dim]);
         let whole = whole.collect();
         self.set_sizes(id, whole);
+        Ok(())
+    }
+
+    /// An update that covers a dimension gives it its size; of others the true elements are written.
+    pub(crate) fn dynamic_update_slice(&mut self, id: InstructionId) -> Result<()> {
+        let mut operands: SmallVec<[InstructionId; 8]> =
+            SmallVec::from_slice(self.module.operand_ids(id));
+        let (whole, part) = (self.dims(operands[0]), self.dims(operands[1]));
+        let mut sizes = self.sizes_of(operands[0]);
+        let known = self.sizes_of(operands[1]);
+        let is_covered = |&(dim, _): &(usize, InstructionId)| part[dim] == whole[dim];
+        let (covers, within): (Sizes, Sizes) = known.into_iter().partition(is_covered);
+        if !within.is_empty() {
+            let mut b = self.builder(id);
+            let mut read: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&operands[..1]);
+            read.extend_from_slice(&operands[2..]);
+            let lengths = b.ints(AttrKey::DynamicSliceSizes, &part);
+            let ty = b.shape(operands[0]).element_type;
+            let before = b.add_array(HloOpcode::DynamicSlice, ty, &part, &read, &[lengths]);
+            for (dim, size) in within {
+                operands[1] = b.replace_beyond(operands[1], dim, size, before);
+            }
+            self.module.set_operands(id, &operands);
+        }
+        sizes.extend(covers);
+        self.set_sizes(id, sizes);
         Ok(())
     }
 
@@ -188,7 +210,7 @@ impl Padding<'_> {
     }
 
     /// Indices among padding lie outside of the operand: nothing is written for them.
-    pub(crate) fn scatter(&mut self, id: InstructionId) -> Result<()> {
+    pub(crate) fn scatter(&mut self, id: InstructionId) -> Result<InstructionId> {
         let instruction = self.module.instruction(id);
         let windows = Dims::from_slice(instruction.ints(AttrKey::UpdateWindowDims));
         let vector = instruction.int(AttrKey::IndexVectorDim);
@@ -236,34 +258,9 @@ impl Padding<'_> {
             }
             operands[count] = wide;
         }
-        let mut sizes = Sizes::new();
-        for &operand in &operands[..count] {
-            sizes.extend(self.sizes_of(operand));
-        }
-        if !sizes.is_empty() && self.module.instruction(id).array_shape().is_none() {
-            return Err(self.refuse(id, "into several arrays of dynamic size"));
-        }
+        let sizes = operands[..count].iter().map(|&o| self.sizes_of(o));
+        let sizes = sizes.collect();
         self.module.set_operands(id, &operands);
-        self.set_sizes(id, sizes);
-        Ok(())
-    }
-
-    /// Rows of dynamic number, each of fixed size.
-    pub(crate) fn sort(&mut self, id: InstructionId) -> Result<()> {
-        let dim = self.dimension(id)?;
-        let operands: SmallVec<[InstructionId; 4]> =
-            SmallVec::from_slice(self.module.operand_ids(id));
-        let mut sizes = Sizes::new();
-        for &operand in &operands {
-            sizes.extend(self.sizes_of(operand));
-        }
-        if sizes.iter().any(|&(d, _)| d == dim) {
-            return Err(self.refuse(id, "along a dimension of dynamic size"));
-        }
-        if operands.len() > 1 {
-            return Err(self.refuse(id, "of several arrays of dynamic size"));
-        }
-        self.set_sizes(id, sizes);
-        Ok(())
+        Ok(self.keep_parts(id, sizes))
     }
 }

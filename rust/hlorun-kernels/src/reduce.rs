@@ -311,11 +311,15 @@ fn int_identity<E: IntElem>(op: BinaryOp) -> Option<[u8; 16]> {
     int_monoid!(op, neutral)
 }
 
-/// The neutral element of a reduction, of the type [`reduce_accumulator`] names; `None` for types rarely reduced.
+/// The neutral element of a reduction, of the type [`reduce_accumulator`] names; `None` for truth values and complex numbers.
 pub fn reduce_identity(op: BinaryOp, dtype: DType) -> Option<[u8; 16]> {
     match reduce_accumulator(dtype) {
         DType::F32 => float_identity::<f32>(op),
         DType::F64 => float_identity::<f64>(op),
+        DType::S8 => int_identity::<i8>(op),
+        DType::S16 => int_identity::<i16>(op),
+        DType::U8 => int_identity::<u8>(op),
+        DType::U16 => int_identity::<u16>(op),
         DType::S32 => int_identity::<i32>(op),
         DType::S64 => int_identity::<i64>(op),
         DType::U32 => int_identity::<u32>(op),

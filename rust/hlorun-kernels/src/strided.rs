@@ -130,7 +130,7 @@ pub unsafe fn copy_strided(
                 };
                 let (across, inner) = (*across, *inner);
                 walk(outer, src, dst, |s, d| {
-                    plane(elem_size, across, inner, s, d)
+                    planes(elem_size, across, inner, s, d)
                 });
             }
             // Rows of one element each are filled.
@@ -313,6 +313,27 @@ unsafe fn typed_row<T: Copy>(dim: Dim, src: *const u8, dst: *mut u8) {
         for i in 0..dim.size as isize {
             let x = src.offset(i * dim.src).cast::<T>().read_unaligned();
             dst.offset(i * dim.dst).cast::<T>().write_unaligned(x);
+        }
+    }
+}
+
+/// Bytes of the source that all rows are copied from before the next ones: they stay in the first-level cache.
+const PLANE: usize = 16 << 10;
+
+/// [`plane`] of rows that lie between each other in the source, some elements of all rows after the other.
+unsafe fn planes(elem_size: usize, across: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+    let step = inner.src.unsigned_abs().max(1);
+    let most = (PLANE / step).max(FEW);
+    for start in (0..inner.size).step_by(most) {
+        let part = Dim {
+            size: most.min(inner.size - start),
+            ..inner
+        };
+        // SAFETY: the caller passes a plane inside both arrays, of which this is a part.
+        unsafe {
+            let src = src.offset(start as isize * inner.src);
+            let dst = dst.offset(start as isize * inner.dst);
+            plane(elem_size, across, part, src, dst);
         }
     }
 }

@@ -3,25 +3,31 @@
 //! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise:
 //! [`transpose_rows`] reads and writes every element once; [`available`] says whether this CPU has what it takes.
 
-/// Rows and columns of a block of elements of `size` bytes, where there are so many `rows` and `columns` at least: for 4 and 8
-/// bytes one cache line, or half of one.
-pub(crate) fn side(size: usize, rows: usize, columns: usize) -> Option<usize> {
-    let sides: &[usize] = match size {
-        1 => &[16],
-        2 => &[8],
-        4 => &[16, 8],
-        _ => &[8, 4],
+/// Rows and columns of a block of elements of `size` bytes, where there are so many `rows` and `columns` at least: of 4 and 8
+/// bytes, rows that make a cache line of each column, or half of one.
+pub(crate) fn sides(size: usize, rows: usize, columns: usize) -> Option<(usize, usize)> {
+    let sides: &[(usize, usize)] = match size {
+        1 => &[(16, 16)],
+        2 => &[(8, 8)],
+        4 => &[(16, 8), (8, 8)],
+        _ => &[(8, 4), (4, 4)],
     };
-    let least = rows.min(columns);
-    sides.iter().copied().find(|&side| side <= least)
+    let fits = |&(high, wide): &(usize, usize)| high <= rows && wide <= columns;
+    sides.iter().copied().find(fits)
 }
 
-/// The longest side.
+/// The most rows of a block.
 pub(crate) const MAX_SIDE: usize = 16;
 
 /// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
 /// fetches ahead, and few destination lines are open at a time.
 pub(crate) const BAND: usize = 128;
+
+/// The same where each column is on pages of its own, of which a CPU keeps few at hand.
+pub(crate) const BAND_OF_PAGES: usize = 32;
+
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
 
 /// Bytes from which results are written past the caches: they displace everything anyway.
 pub(crate) const STREAM_BYTES: usize = 16 << 20;
@@ -34,11 +40,28 @@ pub(crate) fn available() -> bool {
 /// Where rows begin and where their columns go, in bytes from the first element of either side.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
-    /// As many as [`side`] says.
+    /// As many as [`sides`] says.
     pub rows: &'a [isize],
-    /// A multiple of that.
+    /// A multiple of what it says. Those that are [`DONE`] are not written.
     pub columns: &'a [isize],
+    /// How many columns the last block has, and how many of these it shares with the one before it.
+    pub last: usize,
+    pub overlap: usize,
 }
+
+impl Places<'_> {
+    /// The column of the source at which block `at` of `wide` columns begins; before the first one where that was written.
+    fn first_column(&self, at: usize, wide: usize) -> isize {
+        let all = self.columns.len();
+        let column = at * wide;
+        // The last block of `sides`, which may be several of these.
+        let is_last = column + self.last >= all;
+        column as isize - if is_last { self.overlap as isize } else { 0 }
+    }
+}
+
+/// The place of a column that was written before.
+pub(crate) const DONE: isize = isize::MIN;
 
 /// Transposes columns of a few rows of elements of `size` bytes: column `c` becomes the elements at `places.columns[c]`,
 /// one after the other. `stream` writes past the caches where the CPU can, for which the columns go to multiples of 32; a
@@ -54,9 +77,10 @@ pub(crate) unsafe fn transpose_rows(
     dst: *mut u8,
     stream: bool,
 ) {
-    let side = places.rows.len();
-    debug_assert_eq!(self::side(size, side, side), Some(side));
-    debug_assert!(places.columns.len().is_multiple_of(side));
+    let sides = sides(size, places.rows.len(), places.columns.len());
+    debug_assert!(sides.is_some_and(|(high, wide)| {
+        high == places.rows.len() && places.columns.len().is_multiple_of(wide)
+    }));
     // SAFETY: the caller's promise.
     unsafe {
         match size {
@@ -79,7 +103,7 @@ pub(crate) fn fence() {
 
 #[cfg(target_arch = "x86_64")]
 mod imp {
-    use super::Places;
+    use super::{DONE, Places};
     use std::arch::x86_64::{
         __m128i, __m256, __m256d, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
         _mm_unpackhi_epi16, _mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm256_loadu_pd,
@@ -97,9 +121,10 @@ mod imp {
             pub(super) unsafe fn $name(places: Places<'_>, src: *const u8, dst: *mut u8) {
                 const SIDE: usize = 16 / $size;
                 for (at, columns) in places.columns.chunks_exact(SIDE).enumerate() {
+                    let first = places.first_column(at, SIDE) * $size;
                     let row = |i: usize| {
                         // SAFETY: 16 bytes of every row lie in the source.
-                        unsafe { _mm_loadu_si128(src.add(at * 16).offset(places.rows[i]).cast()) }
+                        unsafe { _mm_loadu_si128(src.offset(first).offset(places.rows[i]).cast()) }
                     };
                     let mut r: [__m128i; SIDE] = std::array::from_fn(row);
                     for _ in 0..$rounds {
@@ -110,8 +135,10 @@ mod imp {
                         }
                     }
                     for (column, &place) in r.into_iter().zip(columns) {
-                        // SAFETY: a column has room for 16 bytes.
-                        unsafe { _mm_storeu_si128(dst.offset(place).cast(), column) };
+                        if place != DONE {
+                            // SAFETY: a column has room for 16 bytes.
+                            unsafe { _mm_storeu_si128(dst.offset(place).cast(), column) };
+                        }
                     }
                 }
             }
@@ -130,6 +157,9 @@ mod imp {
     macro_rules! write_columns {
         ($element:ty, $store:ident, $stream:ident, [$low:expr, $high:expr], $to:expr, $columns:expr, $is_stream:expr) => {
             for ((l, h), &place) in $low.into_iter().zip($high).zip($columns) {
+                if place == DONE {
+                    continue;
+                }
                 let line = $to.offset(place).cast::<$element>();
                 let behind = line.add(32 / size_of::<$element>());
                 if $is_stream {
@@ -150,10 +180,12 @@ mod imp {
             // Both halves of a destination line are written one after the other, so that it leaves as one.
             // SAFETY: the block of eight columns lies inside both arrays.
             unsafe {
-                let from = src.add(at * 32);
+                let from = src.offset(places.first_column(at, 8) * 4);
                 if places.rows.len() == 8 {
                     for (column, &place) in block(from, places.rows).into_iter().zip(columns) {
-                        _mm256_storeu_ps(dst.offset(place).cast(), column);
+                        if place != DONE {
+                            _mm256_storeu_ps(dst.offset(place).cast(), column);
+                        }
                     }
                     continue;
                 }
@@ -210,10 +242,12 @@ mod imp {
         for (at, columns) in places.columns.chunks_exact(4).enumerate() {
             // SAFETY: the block of four columns lies inside both arrays.
             unsafe {
-                let from = src.add(at * 32);
+                let from = src.offset(places.first_column(at, 4) * 8);
                 if places.rows.len() == 4 {
                     for (column, &place) in long_block(from, places.rows).into_iter().zip(columns) {
-                        _mm256_storeu_pd(dst.offset(place).cast(), column);
+                        if place != DONE {
+                            _mm256_storeu_pd(dst.offset(place).cast(), column);
+                        }
                     }
                     continue;
                 }
@@ -258,15 +292,20 @@ mod imp {
 /// Element by element, but for those of four bytes where there is NEON: such CPUs copy rows as fast.
 #[cfg(not(target_arch = "x86_64"))]
 mod imp {
-    use super::Places;
+    use super::{DONE, Places};
 
     unsafe fn one_by_one<T: Copy>(places: Places<'_>, src: *const u8, dst: *mut u8) {
         let size = size_of::<T>();
         for (at, &place) in places.columns.iter().enumerate() {
+            if place == DONE {
+                continue;
+            }
+            let column = places.first_column(at, 1);
             for (i, &row) in places.rows.iter().enumerate() {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let value = src.add(at * size).offset(row).cast::<T>().read_unaligned();
+                    let from = src.offset(column * size as isize).offset(row);
+                    let value = from.cast::<T>().read_unaligned();
                     let to = dst.add(i * size).offset(place);
                     to.cast::<T>().write_unaligned(value);
                 }
@@ -302,9 +341,11 @@ mod imp {
             for (q, rows) in places.rows.chunks_exact(4).enumerate() {
                 // SAFETY: the block of four columns and rows lies inside both arrays.
                 unsafe {
-                    let block = block(src.add(at * 16), rows);
+                    let block = block(src.offset(places.first_column(at, 4) * 4), rows);
                     for (column, &place) in block.into_iter().zip(columns) {
-                        vst1q_f32(dst.offset(place).cast::<f32>().add(4 * q), column);
+                        if place != DONE {
+                            vst1q_f32(dst.offset(place).cast::<f32>().add(4 * q), column);
+                        }
                     }
                 }
             }

@@ -5,6 +5,9 @@ use super::array::RawArray;
 /// Bytes of a copy from which a second thread pays.
 pub const PARALLEL_BYTES: usize = 1 << 18;
 
+/// Fewest bytes, from the first to the last, of what a thread copies along the dimension that is shared.
+const MIN_PIECE: u64 = 512;
+
 /// Runs a task for every number below a count.
 pub type ParallelLoop<'p> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync + 'p;
 
@@ -55,8 +58,9 @@ impl OpEnvironment<'_> {
     }
 }
 
-/// The dimension that `parts` threads share a copy along: the one whose neighbours lie farthest apart on both sides, so that
-/// they share no cache line and each walks through its own memory. Where the source is repeated, the destination decides.
+/// The dimension that `parts` threads share a copy along: one of which each part has several cache lines on both sides, and the
+/// one whose neighbours lie farthest apart, so that threads share no line and each walks through its own memory. Where the
+/// source is repeated, the destination decides.
 fn shared_axis(source: &RawArray, destination: &RawArray, parts: usize) -> Option<usize> {
     let apart = |d: usize| {
         let to = destination.strides[d].unsigned_abs();
@@ -64,7 +68,10 @@ fn shared_axis(source: &RawArray, destination: &RawArray, parts: usize) -> Optio
             0 => to,
             from => from,
         };
-        (from.min(to), to)
+        let part = destination.dims[d] as u64 / parts as u64;
+        let bytes =
+            part.saturating_mul(from.min(to) * destination.element_type.size_bytes() as u64);
+        (bytes >= MIN_PIECE, from.min(to), to)
     };
     (0..destination.dims.len())
         .filter(|&d| destination.dims[d] >= parts as i64)
@@ -128,6 +135,20 @@ mod tests {
         // A row that is repeated.
         assert_eq!(axis([0, 0, 1], ROW_MAJOR, 3), Some(1));
         assert_eq!(axis(ROW_MAJOR, ROW_MAJOR, 1000), None);
+    }
+
+    #[test]
+    fn threads_share_the_rows_of_few_columns() {
+        let mut memory = vec![0u32; 20 * 1000];
+        let mut array = |strides: [i64; 2]| RawArray {
+            pointer: memory.as_mut_ptr().cast(),
+            element_type: PrimitiveType::U32,
+            dims: Dims::from_slice(&[20, 1000]),
+            strides: Dims::from_slice(&strides),
+        };
+        let (columns, rows) = (array([1, 20]), array([1000, 1]));
+        assert_eq!(shared_axis(&columns, &rows, 2), Some(1));
+        assert_eq!(shared_axis(&rows, &rows, 2), Some(0));
     }
 
     #[test]

@@ -164,8 +164,8 @@ pub mod joined_inputs {
 
 /// Inputs of loops that lie across memory.
 pub mod transposed_inputs {
-    /// Bytes between neighbours from which a copy pays: a cache line.
-    pub const MIN_STEP: usize = 64;
+    /// Bytes between neighbours from which a copy pays: those that lie closer are picked from few vectors.
+    pub const MIN_STEP: usize = 16;
     /// Fewest elements that are copied.
     pub const MIN_ELEMENTS: usize = 1 << 14;
     /// Fewest times that an input with gaps is read to be copied.

@@ -5,7 +5,7 @@
 //! takes; blocks of them are transposed in registers.
 
 use super::{Dim, MAX_RANK, order, walk};
-use crate::transpose::{self, BAND, MAX_SIDE, Places};
+use crate::transpose::{self, BAND, BAND_OF_PAGES, DONE, MAX_SIDE, PAGE, Places};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -154,18 +154,18 @@ pub unsafe fn blocks(
     }
     let all = count(dims);
     let split = Split::of(dims, dense);
-    let Some(side) = transpose::side(size, count(split.rows), count(split.columns)) else {
+    let Some(sides) = transpose::sides(size, count(split.rows), count(split.columns)) else {
         order(dims);
         return false;
     };
     // Whole lines leave past the caches.
-    let stream = side * size == LINE
+    let stream = sides.0 * size == LINE
         && all * size >= transpose::STREAM_BYTES
         && split.columns.iter().all(|dim| dim.dst % LINE as isize == 0);
     // SAFETY: the caller's promise; each side has a block at least.
     unsafe {
         walk(split.outer, src, dst, |s, d| {
-            plane((size, side), &split, s, d, stream);
+            plane((size, sides), &split, s, d, stream);
         });
     }
     if stream {
@@ -176,7 +176,7 @@ pub unsafe fn blocks(
 
 /// All columns of all rows, a band of columns after the other. The last blocks of each side overlap those before.
 unsafe fn plane(
-    (size, side): (usize, usize),
+    (size, (side, wide)): (usize, (usize, usize)),
     split: &Split<'_>,
     src: *const u8,
     dst: *mut u8,
@@ -186,20 +186,28 @@ unsafe fn plane(
     let (mut from, mut to) = ([0isize; MAX_SIDE], [0isize; BAND]);
     let mut row_walker = Walker::new(split.rows, |dim| dim.src);
     let mut column_walker = Walker::new(split.columns, |dim| dim.dst);
-    let most = BAND.min(columns / side * side);
-    let mut done = 0;
-    while done < columns {
-        let n = (columns - done).next_multiple_of(side).min(most);
-        let column = done.min(columns - n);
-        column_walker.places(column, &mut to[..n]);
+    let step = split.columns.last().map_or(0, |dim| dim.dst.unsigned_abs());
+    let band = if step < PAGE { BAND } else { BAND_OF_PAGES };
+    let mut column = 0;
+    while column < columns {
+        let new = band.min(columns - column);
+        column_walker.places(column, &mut to[..new]);
+        // Of the last block, only columns that no block before it has are written.
+        let n = new.next_multiple_of(wide);
+        let overlap = n - new;
+        let last = n - wide;
+        to.copy_within(last..new, last + overlap);
+        to[last..last + overlap].fill(DONE);
         let mut row = 0;
         loop {
             row_walker.places(row, &mut from[..side]);
             let places = Places {
                 rows: &from[..side],
                 columns: &to[..n],
+                last: wide,
+                overlap,
             };
-            // SAFETY: `side` rows of `n` columns lie inside both arrays.
+            // SAFETY: `side` rows of `new` columns lie inside both arrays, and `overlap` columns before the last block.
             unsafe {
                 let (s, d) = (src.add(column * size), dst.add(row * size));
                 let is_line = (d as usize).is_multiple_of(LINE);
@@ -217,7 +225,7 @@ unsafe fn plane(
             }
             row = row.min(rows - side);
         }
-        done = column + n;
+        column += new;
     }
 }
 
@@ -289,6 +297,11 @@ mod tests {
             [16, 16, 16, 2],
             [130, 3, 1, 70],
             [2, 2, 2, 2],
+            // Few columns, whose rows are copied in parts, or whose last block has columns of the one before.
+            [1, 5000, 1, 5],
+            [1, 5000, 1, 9],
+            [3, 700, 1, 20],
+            [1, 40, 1, 150],
         ];
         for shape in shapes {
             for order in [

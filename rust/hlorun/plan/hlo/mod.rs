@@ -38,7 +38,8 @@ pub static FLATTEN: &[Pass] = &[
     required("library-products", legalize::library_product::run),
     required("dynamic-padding", |module, cx| {
         added(module, |module| {
-            cx.dynamic_sizes = legalize::dynamic_padding::run(module, cx)?;
+            cx.dynamic_sizes =
+                legalize::dynamic_padding::run(module, &mut cx.calls, cx.options.observe)?;
             Ok(())
         })
     }),

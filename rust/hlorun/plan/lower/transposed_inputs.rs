@@ -1,8 +1,8 @@
 //! `transposed-inputs`: what a loop would read across memory is copied before it, into the order in which the loop reads.
 //!
-//! Applies to inputs of many elements whose neighbours, as the loop goes, lie in different cache lines, while others lie side
+//! Applies to inputs of many elements whose neighbours, as the loop goes, lie some elements apart, while others lie side
 //! by side along another dimension, which moves only after several of them. A copy transposes blocks in registers and
-//! touches each line once; read by the loop itself, every element costs a line. Applies also to inputs that are read many
+//! touches each cache line once; read by the loop itself, every element costs an access of its own, and far apart a line. Applies also to inputs that are read many
 //! times with gaps: a copy closes the gaps once. A copy is legal everywhere; these conditions are about cost.
 
 use super::views::Order;
@@ -112,7 +112,8 @@ mod tests {
         assert!(is_across(&[(1000, 1), (1000, -1000)]));
         // Along memory, or near it.
         assert!(!is_across(&[(1000, 1000), (1000, 1)]));
-        assert!(!is_across(&[(1000, 1), (1000, 15)]));
+        assert!(!is_across(&[(1000, 1), (1000, 3)]));
+        assert!(is_across(&[(1000, 1), (1000, 15)]));
         // The same element again and again.
         assert!(!is_across(&[(1000, 1), (1000, 1000), (1000, 0)]));
         // Few elements, however often.

@@ -25,7 +25,6 @@ use crate::module::{
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
-use crate::plan::hlo::pass::PassContext;
 use crate::plan::limits::MAX_LEAVES;
 use crate::types::{Dims, PrimitiveType};
 
@@ -43,8 +42,13 @@ pub struct DynamicSize {
 
 /// Rewrites every computation that sets a size; returns the sizes that follow the entry's result.
 ///
-/// Whoever observes a run sees zeros behind the elements of an array.
-pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<Vec<DynamicSize>> {
+/// `calls` gets each instruction of the text that another one stands for. Who observes the run, if it is to be observed,
+/// sees zeros behind the elements of an array.
+pub fn run(
+    module: &mut HloModule,
+    calls: &mut Vec<(InstructionId, InstructionId)>,
+    observe: bool,
+) -> Result<Vec<DynamicSize>> {
     let entry = module.entry_computation().map(|(id, _)| id);
     let mut results = Vec::new();
     for computation in module.computation_ids().collect::<Vec<_>>() {
@@ -67,8 +71,8 @@ pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<Vec<Dynam
             let found = Padding {
                 module,
                 computation,
-                calls: &mut cx.calls,
-                observe: cx.options.observe,
+                calls,
+                observe,
                 sizes: FxHashMap::default(),
                 tuples: FxHashSet::default(),
             }

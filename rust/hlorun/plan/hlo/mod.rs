@@ -14,7 +14,7 @@ mod product;
 pub mod simplify;
 pub mod tidy;
 
-pub use legalize::dynamic_padding::DynamicSize;
+pub use pass::DynamicSize;
 
 use crate::error::Result;
 use crate::module::HloModule;

@@ -1,6 +1,5 @@
 //! What a pass is.
 
-use super::legalize::dynamic_padding::DynamicSize;
 use crate::error::Result;
 use crate::module::{HloModule, InstructionId};
 use crate::plan::options::CompileOptions;
@@ -25,4 +24,13 @@ pub struct PassContext<'o> {
     pub dynamic_sizes: Vec<DynamicSize>,
     /// Calls that were flattened, and the instruction that has the value of each.
     pub calls: Vec<(InstructionId, InstructionId)>,
+}
+
+/// A dimension of a result whose size is known only after the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynamicSize {
+    /// Which array of the result.
+    pub leaf: usize,
+    /// Which of its dimensions.
+    pub dim: usize,
 }

@@ -25,20 +25,12 @@ use crate::module::{
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
+use crate::plan::hlo::pass::DynamicSize;
 use crate::plan::limits::MAX_LEAVES;
 use crate::types::{Dims, PrimitiveType};
 
 /// Sizes of the dynamic dimensions of one array: dimension and scalar, ascending.
 type Sizes = SmallVec<[(usize, InstructionId); 2]>;
-
-/// A dimension of a result whose size is known only after the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DynamicSize {
-    /// Which array of the result.
-    pub leaf: usize,
-    /// Which of its dimensions.
-    pub dim: usize,
-}
 
 /// Rewrites every computation that sets a size; returns the sizes that follow the entry's result.
 ///

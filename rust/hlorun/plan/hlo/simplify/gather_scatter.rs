@@ -19,7 +19,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 pub(super) use windows::{become_one, dynamic_slice, scalar, shape_of};
-use windows::{has_distinct, window_count};
+use windows::{come_last, has_distinct, window_count};
 
 use super::readers::replace_before;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
@@ -199,11 +199,6 @@ fn replace_gather(
     };
     become_one(module, id, HloOpcode::Reshape, &[all]);
     Some(())
-}
-
-/// Whether the dimensions of a window come after all that say which one, so that it lies in one piece.
-fn come_last(window: &[usize], which: &[usize]) -> bool {
-    window.iter().all(|&dim| dim >= which.len())
 }
 
 /// The array operation that does what a scatter's computation does.

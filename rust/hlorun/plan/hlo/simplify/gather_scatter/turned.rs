@@ -4,7 +4,7 @@
 //! those that say which window, and a window lies in one piece afterwards: XLA's optimizations leave gathers whose
 //! windows come first, with a transpose behind them.
 
-use super::come_last;
+use super::windows::come_last;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::simplify::readers::readers_of;

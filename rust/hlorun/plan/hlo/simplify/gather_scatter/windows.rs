@@ -71,3 +71,8 @@ pub fn has_distinct(components: &[usize]) -> bool {
         .enumerate()
         .all(|(k, dim)| !components[..k].contains(dim))
 }
+
+/// Whether the dimensions of a window come after all that say which one, so that it lies in one piece.
+pub fn come_last(window: &[usize], which: &[usize]) -> bool {
+    window.iter().all(|&dim| dim >= which.len())
+}

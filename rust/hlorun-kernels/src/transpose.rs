@@ -1,7 +1,7 @@
 //! Transposes of blocks of elements in registers.
 //!
 //! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise:
-//! [`transpose_rows`] reads and writes every element once; [`available`] says whether this CPU has what it takes.
+//! [`transpose_rows`] writes every element once; [`available`] says whether this CPU has what it takes.
 
 /// Rows and columns of a block of elements of `size` bytes, where there are so many `rows` and `columns` at least: of 4 and 8
 /// bytes, rows that make a cache line of each column, or half of one.
@@ -44,8 +44,9 @@ pub(crate) struct Places<'a> {
     pub rows: &'a [isize],
     /// A multiple of what it says. Those that are [`DONE`] are not written.
     pub columns: &'a [isize],
-    /// How many columns the last block has, and how many of these it shares with the one before it.
+    /// How many columns the last block has.
     pub last: usize,
+    /// How many of these it shares with the one before it.
     pub overlap: usize,
 }
 

@@ -25,18 +25,21 @@ pub fn run(module: &mut HloModule) -> Result<usize> {
     let is_reduce =
         |module: &HloModule, id| module.instruction_data(id).opcode == HloOpcode::Reduce;
     replace_each(module, is_reduce, |module, id, readers| {
-        let Some(operands) = operands(module, id, readers) else {
-            return Ok(false);
-        };
-        module.set_operands(id, &operands);
-        Ok(true)
+        // Long reductions are trees of several levels; each window is read by the one before it.
+        let mut reader = id;
+        while let Some(operands) = operands(module, id, reader, readers) {
+            reader = module.operand_ids(id)[0];
+            module.set_operands(id, &operands);
+        }
+        Ok(reader != id)
     })
 }
 
-/// What the reduction reads instead, and begins with.
+/// What the reduction reads instead, and begins with. `reader` alone reads its windows.
 fn operands(
     module: &HloModule,
     id: InstructionId,
+    reader: InstructionId,
     readers: &Readers,
 ) -> Option<[InstructionId; 2]> {
     let reduction = module.instruction(id);
@@ -44,7 +47,7 @@ fn operands(
         return None;
     };
     let windows = module.instruction(folded);
-    if windows.opcode() != HloOpcode::ReduceWindow || readers.get(&folded)?[..] != [id] {
+    if windows.opcode() != HloOpcode::ReduceWindow || readers.get(&folded)?[..] != [reader] {
         return None;
     }
     let &[array, first] = windows.operand_ids() else {

@@ -1,12 +1,7 @@
 //! Loops over tasks, and copies by all threads.
 
 use super::array::RawArray;
-
-/// Bytes of a copy from which a second thread pays.
-pub const PARALLEL_BYTES: usize = 1 << 18;
-
-/// Fewest bytes, from the first to the last, of what a thread copies along the dimension that is shared.
-const MIN_PIECE: u64 = 512;
+use crate::plan::cost::copies::{MIN_PIECE, PARALLEL_BYTES};
 
 /// Runs a task for every number below a count.
 pub type ParallelLoop<'p> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync + 'p;

@@ -208,3 +208,17 @@ ENTRY main {
 ";
     misleads(Fault::ShiftsNegativeNumbers, text, "integer-division");
 }
+
+#[test]
+fn windows_whose_dimensions_change_places() {
+    let text = "HloModule turned
+ENTRY main {
+  x = f32[9,3,3] parameter(0)
+  i = s32[5,1] constant({{4}, {0}, {8}, {1}, {4}})
+  g = f32[3,3,5] gather(x, i), offset_dims={0,1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,
+    slice_sizes={1,3,3}
+  ROOT t = f32[5,3,3] transpose(g), dimensions={2,1,0}
+}
+";
+    misleads(Fault::TurnsWindows, text, "gather-scatter-simplifier");
+}

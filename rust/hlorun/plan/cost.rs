@@ -3,6 +3,7 @@
 //! In: how many elements, operations or how much work there is. Out: the way that takes the least time. Promise: what
 //! decides how elements are computed is decided by these numbers, so that they can be measured and changed in one place.
 
+pub mod copies;
 pub mod layouts;
 pub mod machine_code;
 pub mod row_loops;

@@ -106,6 +106,8 @@ pub enum Fault {
     SelectsOtherPair,
     /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
+    /// A gather that takes up a transpose keeps the order of its windows, and that of their dimensions.
+    TurnsWindows,
     /// What is shifted instead of divided is nowhere negative.
     ShiftsNegativeNumbers,
     /// A window that is loaded in one piece lies in one piece.

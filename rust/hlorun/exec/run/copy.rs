@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::exec::element::picks::picks;
 use crate::exec::element::walk::gather;
 use crate::exec::environment::Environment;
-use crate::exec::parallel::PARALLEL_BYTES;
+use crate::plan::cost::copies::PARALLEL_BYTES;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::view::ArrayView;
 use crate::types::strided::is_row_major;

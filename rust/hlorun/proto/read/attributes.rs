@@ -2,8 +2,6 @@
 
 use smallvec::SmallVec;
 
-use prost::Message;
-
 use super::Writer;
 use crate::error::Result;
 use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDimension};
@@ -169,11 +167,6 @@ impl Writer<'_> {
             }
             // Those of a collective-permute need its shape.
             K::SliceSizes => {}
-            K::InferredDimension => {
-                if let Some(&dimension) = proto.numbers(field::dimensions).first() {
-                    self.int(key, dimension);
-                }
-            }
             K::Domain => self.domain(proto)?,
             _ => self.dimension_numbers(key, proto)?,
         }
@@ -200,6 +193,11 @@ impl Writer<'_> {
             K::IotaDimension => {
                 let dimensions = proto.numbers(field::dimensions);
                 self.int(key, dimensions.first().copied().unwrap_or(0));
+            }
+            K::InferredDimension => {
+                if let Some(&dimension) = proto.numbers(field::dimensions).first() {
+                    self.int(key, dimension);
+                }
             }
             K::ExponentBits => self.int(key, proto.int(field::exponent_bits)),
             K::MantissaBits => self.int(key, proto.int(field::mantissa_bits)),
@@ -269,33 +267,6 @@ impl Writer<'_> {
         for (at, pair) in pairs.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             self.put(format_args!("{comma}{{{},{}}}", pair.source, pair.target));
-        }
-        self.out.push('}');
-        Ok(())
-    }
-
-    /// The sizes of the slices that a collective-permute sends, one list for each; their rank is that
-    /// of the result's arrays.
-    pub(super) fn slice_sizes(&mut self, proto: View<'_, '_>, shape: &[u8]) -> Result<()> {
-        let sizes = proto.numbers(field::dynamic_slice_sizes);
-        if sizes.is_empty() {
-            return Ok(());
-        }
-        let read = |bytes| {
-            schema::ShapeProto::decode(bytes)
-                .map_err(|error| self.broken_as::<schema::ShapeProto>(&error))
-        };
-        let mut shape = read(self.open.slice_ref(shape))?;
-        while let Some(first) = shape.tuple_shapes.first().cloned() {
-            shape = read(first)?;
-        }
-        let rank = shape.dimensions.len();
-        self.key(AttrKey::SliceSizes);
-        self.out.push('{');
-        for (at, list) in sizes.chunks(rank.max(1)).enumerate() {
-            self.out.push_str(if at > 0 { ",{" } else { "{" });
-            self.put_list(list);
-            self.out.push('}');
         }
         self.out.push('}');
         Ok(())

@@ -1,4 +1,6 @@
-//! Dimension numbers of `gather`, `scatter`, `dot` and `ragged-dot`: lists in one message per opcode.
+//! Dimension numbers of `gather`, `scatter`, `dot` and `ragged-dot`: lists in one message per opcode; and slice sizes.
+
+use prost::Message;
 
 use super::{FieldList, Writer};
 use crate::error::Result;
@@ -6,11 +8,36 @@ use crate::module::AttrKey;
 use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{
     DotDimensionNumbers, GatherDimensionNumbers, RaggedDotDimensionNumbers,
-    ScatterDimensionNumbers, dot, gather, instruction as field, ragged_dot, scatter,
+    ScatterDimensionNumbers, ShapeProto, dot, gather, instruction as field, ragged_dot, scatter,
 };
 use crate::proto::wire::View;
 
 impl Writer<'_> {
+    /// The sizes of the slices that a collective-permute sends, one list for each; their rank is that
+    /// of the result's arrays.
+    pub(super) fn slice_sizes(&mut self, proto: View<'_, '_>, shape: &[u8]) -> Result<()> {
+        let sizes = proto.numbers(field::dynamic_slice_sizes);
+        if sizes.is_empty() {
+            return Ok(());
+        }
+        let read =
+            |bytes| ShapeProto::decode(bytes).map_err(|error| self.broken_as::<ShapeProto>(&error));
+        let mut shape = read(self.open.slice_ref(shape))?;
+        while let Some(first) = shape.tuple_shapes.first().cloned() {
+            shape = read(first)?;
+        }
+        let rank = shape.dimensions.len();
+        self.key(AttrKey::SliceSizes);
+        self.out.push('{');
+        for (at, list) in sizes.chunks(rank.max(1)).enumerate() {
+            self.out.push_str(if at > 0 { ",{" } else { "{" });
+            self.put_list(list);
+            self.out.push('}');
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
     /// Appends the attribute `key` of an instruction, where the proto has it.
     pub(super) fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
         use AttrKey as K;

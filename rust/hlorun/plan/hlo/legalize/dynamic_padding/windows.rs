@@ -75,14 +75,16 @@ impl Padding<'_> {
         };
         let mut operands: Vec<InstructionId> = self.module.operand_ids(id).to_vec();
         let count = operands.len() / 2;
-        let mut all = Sizes::new();
-        for &operand in &operands[..count] {
-            all.extend(self.sizes_of(operand));
+        let mut all: SmallVec<[(usize, usize, InstructionId); 4]> = SmallVec::new();
+        for (k, &operand) in operands[..count].iter().enumerate() {
+            all.extend(
+                self.sizes_of(operand)
+                    .iter()
+                    .map(|&(dim, size)| (k, dim, size)),
+            );
         }
-        all.sort_by_key(|&(dim, _)| dim);
-        all.dedup_by_key(|&mut (dim, _)| dim);
         let mut sizes = Sizes::new();
-        for &(dim, size) in &all {
+        for (k, dim, size) in all {
             let Some(w) = window.0.get(dim) else {
                 continue;
             };
@@ -93,10 +95,8 @@ impl Padding<'_> {
             if w.base_dilation != 1 || w.stride < 1 {
                 return Err(self.refuse(id, "over a spread dimension of dynamic size"));
             }
-            for k in 0..count {
-                let init = operands[count + k];
-                operands[k] = self.builder(id).mask(operands[k], dim, size, init);
-            }
+            let init = operands[count + k];
+            operands[k] = self.builder(id).mask(operands[k], dim, size, init);
             let reach = (w.size - 1).saturating_mul(w.window_dilation);
             let edges = w.padding_low.saturating_add(w.padding_high);
             // Places: (size + edges - reach - 1) / stride + 1, none where that is negative.

@@ -6,6 +6,7 @@
 
 use super::windows::come_last;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::simplify::readers::readers_of;
 use crate::plan::ops::gather;
@@ -53,8 +54,7 @@ fn turn(
     let places: Vec<usize> = offset.iter().map(|&dim| dim as usize).collect();
     if !module.instruction(id).array_shape()?.is_static()
         || !plan.offset_dims.is_sorted()
-        || !window.is_sorted()
-        || !which.is_sorted()
+        || !faults::holds(Fault::TurnsWindows, window.is_sorted() && which.is_sorted())
         || !come_last(&places, &plan.batch_dims)
     {
         return None;

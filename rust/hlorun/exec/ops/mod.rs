@@ -23,6 +23,7 @@ pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;
 pub mod running;
+pub mod running_blocks;
 pub mod scatter;
 pub mod select_and_scatter;
 pub mod sliding;

@@ -1,6 +1,7 @@
-//! Windows along one dimension that always reach back to the start, in linear time.
+//! Windows along one dimension that always reach back to the start, or on to the end, in linear time.
 //!
-//! In: a `reduce-window`, whatever its computation. Out: whether it is one of these, and its results. Promise: it folds in the same order as position by position.
+//! In: a `reduce-window`, whatever its computation. Out: whether it is one of these, and its results. Promise: elements are
+//! folded position by position, but for sums and products of floats ([`running_blocks`]).
 
 use hlorun_kernels::low_float::{Bf16, F16, LowFloat};
 use hlorun_kernels::{BinaryOp, Extremes};
@@ -8,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::lanes::{Folder, Row};
 use super::lines::{LANES, Lines, dense, long};
+use super::running_blocks::{self, Rows, order_matters};
 use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
@@ -19,19 +21,41 @@ use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::PrimitiveType;
 
-/// The dimension along which `op` is a running fold over these arrays.
+/// The dimension along which `op` is a running fold over these arrays, and whether it begins at the end.
 fn running_dimension(
     op: &ReduceWindowOp,
     operands: &[RawArray],
     outputs: &[RawArray],
-) -> Option<usize> {
+) -> Option<(usize, bool)> {
     let [dim] = long(op)[..] else {
         return None;
     };
     let (w, out) = (&op.window.0[dim], outputs[0].dims[dim]);
     let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1;
-    let reaches_back = out >= 2 && w.padding_low >= out - 1;
-    (operands[0].count() != 0 && plain && reaches_back).then_some(dim)
+    if operands[0].count() == 0 || !plain || out < 2 {
+        return None;
+    }
+    if w.padding_low >= out - 1 {
+        return Some((dim, false));
+    }
+    let reaches_end = w.padding_high == out - 1 && w.padding_high == w.size - 1;
+    let mirrored = reaches_end && out == operands[0].dims[dim];
+    (mirrored && commutes(op, outputs[0].element_type)).then_some((dim, true))
+}
+
+/// Whether `op` has a kernel and may be folded from the end: another order, which one commutative operation does not mind.
+fn commutes(op: &ReduceWindowOp, ty: PrimitiveType) -> bool {
+    use BinaryOp as B;
+    match op.combiner.shortcut {
+        Some(Shortcut::Binary(binary)) if op.count == 1 => {
+            let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty));
+            matches!(
+                binary,
+                B::Add | B::Multiply | B::Maximum | B::Minimum | B::And | B::Or | B::Xor
+            ) && kernel.is_some()
+        }
+        _ => false,
+    }
 }
 
 /// Runs `op` if it is a running fold.
@@ -42,14 +66,14 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<bool> {
-    let Some(dim) = running_dimension(op, operands, outputs) else {
+    let Some(running) = running_dimension(op, operands, outputs) else {
         return Ok(false);
     };
     let sources = operands.iter().map(dense).collect::<Result<Lent<_>>>()?;
     let results = outputs.iter().map(room).collect::<Result<Lent<_>>>()?;
     let from: SmallVec<[&RawArray; 2]> = sources.iter().map(|source| &source.1).collect();
     let to: SmallVec<[&RawArray; 2]> = results.iter().map(|result| &result.1).collect();
-    RunningFold::new(op, (&from, inits, &to), dim).run(environment)?;
+    RunningFold::new(op, (&from, inits, &to), running).run(environment)?;
     for ((bytes, result), output) in results.iter().zip(outputs) {
         if bytes.is_some() {
             result.copy_to(output);
@@ -65,13 +89,13 @@ pub fn prepare<'o>(
     inits: &[RawArray],
     outputs: &[RawArray],
 ) -> Option<RunningFold<'o>> {
-    let dim = running_dimension(op, operands, outputs)?;
+    let running = running_dimension(op, operands, outputs)?;
     if !operands.iter().chain(outputs).all(RawArray::is_row_major) {
         return None;
     }
     let from: SmallVec<[&RawArray; 2]> = operands.iter().collect();
     let to: SmallVec<[&RawArray; 2]> = outputs.iter().collect();
-    Some(RunningFold::new(op, (&from, inits, &to), dim))
+    Some(RunningFold::new(op, (&from, inits, &to), running))
 }
 
 /// Row-major arrays, with their memory where it is not that of the operation's arrays.
@@ -99,6 +123,8 @@ pub struct RunningFold<'o> {
     to: Lines,
     /// Output o folds inputs 0..=o + reach.
     reach: i64,
+    /// Whether lines begin at their end.
+    mirrored: bool,
 }
 
 impl<'o> RunningFold<'o> {
@@ -106,7 +132,7 @@ impl<'o> RunningFold<'o> {
     fn new(
         op: &'o ReduceWindowOp,
         (operands, inits, outputs): (&[&RawArray], &[RawArray], &[&RawArray]),
-        dim: usize,
+        (dim, mirrored): (usize, bool),
     ) -> RunningFold<'o> {
         let window = &op.window.0[dim];
         let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
@@ -120,43 +146,70 @@ impl<'o> RunningFold<'o> {
             types,
             from: Lines::new(&operands[0].dims, dim),
             to: Lines::new(&outputs[0].dims, dim),
-            reach: window.size - 1 - window.padding_low,
+            reach: if mirrored {
+                0
+            } else {
+                window.size - 1 - window.padding_low
+            },
+            mirrored,
         }
     }
 
     /// Folds all lines.
     pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
-        let (from, to) = (&self.from, &self.to);
-        if let Some(line) = self.line() {
+        let to = &self.to;
+        let Some((binary, kernel)) = self.kernel() else {
+            return self.general(environment);
+        };
+        let in_blocks = order_matters(binary, self.types[0]);
+        let (lines, fold) = (to.outer * to.inner, fold_line(binary, self.types[0]));
+        if let Some(fold) = fold.filter(|_| lines < LINES || to.across_outer) {
             let grain = RUNNING_GRAIN / to.length.max(1);
-            split(environment, to.outer * to.inner, grain, &|range| {
+            split(environment, lines, grain, &|range| {
                 for n in range {
-                    let (outer, lane) = (n / to.inner, n % to.inner);
-                    let start = (outer * to.length * to.inner + lane) * self.sizes[0];
-                    let (init, source) = (self.first[0].get(), &self.pointers[0]);
-                    // SAFETY: line `n` of the operand and of the result, which no other task writes.
-                    unsafe { line.run(init, source, self.targets[0], start) };
+                    self.line(fold, in_blocks, n);
                 }
             });
-        } else if let Some((_, kernel)) = self.kernel().filter(|_| !to.across_outer) {
-            let grain = RUNNING_GRAIN / (LANES.min(to.inner) * to.length).max(1);
-            split(environment, to.count(), grain, &|range| {
-                for n in range {
-                    let group = to.group(n);
-                    self.neighbours(kernel, group.start, group.lanes);
-                }
-            });
-        } else {
-            let lanes = LANES.min(from.group(0).lanes);
-            let grain = (LANES * 64 / (lanes * from.length.max(1))).max(1);
-            try_split(environment, from.count(), grain, &|range| {
-                self.groups(range)
-            })?;
+            return Ok(());
         }
-        Ok(())
+        let grain = RUNNING_GRAIN / (LANES.min(to.group(0).lanes) * to.length).max(1);
+        try_split(environment, to.count(), grain, &|range| {
+            let rows = Rows::new(kernel, self.sizes[0], LANES, in_blocks)?;
+            if to.across_outer {
+                return self.gathered(&rows, range);
+            }
+            for n in range {
+                let group = to.group(n);
+                let row = |array: Shared, at: usize| {
+                    let element = group.start + self.place(at) * to.inner;
+                    array.at((element * self.sizes[0]) as isize)
+                };
+                let from = |at| row(self.pointers[0], at).cast_const();
+                let init = self.first[0].get();
+                // SAFETY: rows of lines that the arrays have, and that no other task writes.
+                unsafe {
+                    rows.run(
+                        init,
+                        (from, |at| row(self.targets[0], at)),
+                        to.length,
+                        group.lanes,
+                    )
+                };
+            }
+            Ok(())
+        })
     }
 
-    /// The kernel that makes an element of the result of the one before and an input.
+    /// Where the element of a line lies that is folded after `at` others.
+    fn place(&self, at: usize) -> usize {
+        if self.mirrored {
+            self.to.length - 1 - at
+        } else {
+            at
+        }
+    }
+
+    /// The kernel that makes an element of the result of the one before and an input; there is one where lines are mirrored.
     fn kernel(&self) -> Option<(BinaryOp, hlorun_kernels::Binary)> {
         let is_step = self.reach == 0 && self.from.length == self.to.length;
         match self.op.combiner.shortcut {
@@ -167,41 +220,49 @@ impl<'o> RunningFold<'o> {
         }
     }
 
-    /// How a line is folded by itself, where there are few.
-    fn line(&self) -> Option<Line> {
+    /// Folds line `n` by itself.
+    fn line(&self, fold: FoldLine, in_blocks: bool, n: usize) {
         let to = &self.to;
-        let (binary, kernel) = self.kernel().filter(|_| to.outer * to.inner < LINES)?;
-        Some(Line {
-            kernel,
-            binary,
-            ty: self.types[0],
-            length: to.length,
-            step: to.inner,
-        })
+        let (outer, lane) = (n / to.inner, n % to.inner);
+        let start = (outer * to.length + self.place(0)) * to.inner + lane;
+        let step = to.inner as isize * if self.mirrored { -1 } else { 1 };
+        let at = |array: Shared| array.at((start * self.sizes[0]) as isize);
+        let arrays = (at(self.pointers[0]).cast_const(), at(self.targets[0]));
+        // SAFETY: line `n` of the operand and of the result, which no other task writes.
+        unsafe { fold(self.first[0].get(), arrays, (to.length, step), in_blocks) }
     }
 
-    /// Makes `lanes` neighbouring lines, the first of which begins at element `start`, row by row.
-    fn neighbours(&self, kernel: hlorun_kernels::Binary, start: usize, lanes: usize) {
-        let size = self.sizes[0];
-        let row = |array: &Shared, at: usize| {
-            let element = start + at * self.to.inner;
-            array.at((element * size) as isize)
-        };
-        for at in 0..self.to.length {
-            let (source, here) = (row(&self.pointers[0], at), row(&self.targets[0], at));
-            // SAFETY: rows of lines that the arrays have, and that no other task writes; the initial value
-            // is one element, and kernels may write onto an operand.
+    /// Folds groups of lines that are copied to lie side by side.
+    fn gathered(&self, rows: &Rows, range: std::ops::Range<usize>) -> Result<()> {
+        let (from, size, length) = (&self.from, self.sizes[0], self.to.length);
+        let room = || AlignedBytes::uninitialized(length * LANES * size);
+        let (inputs, results) = (room()?, room()?);
+        for n in range {
+            let lanes = from.group(n).lanes;
+            let row = |block: &AlignedBytes, at: usize| {
+                block
+                    .shared_ptr()
+                    .wrapping_add(self.place(at) * lanes * size)
+            };
+            let arrays = (|at| row(&inputs, at).cast_const(), |at| row(&results, at));
+            // SAFETY: group `n` exists, no other task writes it, and the blocks have room for all lanes.
             unsafe {
-                let before = match at.checked_sub(1) {
-                    Some(before) => row(&self.targets[0], before),
-                    None => {
-                        hlorun_kernels::fill(size, self.first[0].get(), here, lanes);
-                        here
-                    }
-                };
-                kernel(before, source, here, lanes);
+                from.copy(n, size, self.pointers[0].get(), inputs.shared_ptr(), true);
+                rows.run(self.first[0].get(), arrays, length, lanes);
+                from.copy(n, size, self.targets[0].get(), results.shared_ptr(), false);
             }
         }
+        Ok(())
+    }
+
+    /// Folds lines whatever their operation, in order.
+    fn general(&self, environment: &OpEnvironment<'_>) -> Result<()> {
+        let from = &self.from;
+        let lanes = LANES.min(from.group(0).lanes);
+        let grain = (LANES * 64 / (lanes * from.length.max(1))).max(1);
+        try_split(environment, from.count(), grain, &|range| {
+            self.groups(range)
+        })
     }
 
     /// Folds groups of lines, all lanes of a group at once.
@@ -262,14 +323,6 @@ impl<'o> RunningFold<'o> {
     }
 }
 
-/// Whether [`widened`] has the operation.
-fn is_widened(op: BinaryOp) -> bool {
-    matches!(
-        op,
-        BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum
-    )
-}
-
 /// An operation of narrow floats: that of `f32`, rounded.
 #[inline(always)]
 fn widened<E: LowFloat>(op: BinaryOp, a: E, b: E) -> E {
@@ -282,62 +335,68 @@ fn widened<E: LowFloat>(op: BinaryOp, a: E, b: E) -> E {
     })
 }
 
-/// A line folded element by element.
-struct Line {
-    kernel: hlorun_kernels::Binary,
-    binary: BinaryOp,
-    ty: PrimitiveType,
-    length: usize,
-    /// Elements between neighbours of the line.
-    step: usize,
-}
+/// How a line is folded by itself: `fold(init, (from, to), (length, step), in_blocks)`, as [`running_blocks::line`] has it.
+type FoldLine = unsafe fn(*const u8, (*const u8, *mut u8), (usize, isize), bool);
 
-impl Line {
-    /// `target[i]` folds the initial value and `source[0..=i]`; both begin `start` bytes in.
-    ///
-    /// # Safety
-    ///
-    /// `init` is one element, and the lines have all of theirs.
-    unsafe fn run(&self, init: *const u8, source: &Shared, target: Shared, start: usize) {
-        let (from, to) = (source.at(start as isize), target.at(start as isize));
-        macro_rules! typed {
-            ($t:ty, $f:expr) => {{
-                // SAFETY: by the caller's promise.
+/// What folds a line of elements of type `ty` without a call for each.
+fn fold_line(op: BinaryOp, ty: PrimitiveType) -> Option<FoldLine> {
+    macro_rules! typed {
+        ($t:ty, $f:expr) => {{
+            unsafe fn fold(
+                init: *const u8,
+                (from, to): (*const u8, *mut u8),
+                (length, step): (usize, isize),
+                in_blocks: bool,
+            ) {
+                let (init, arrays) = (init.cast::<$t>(), (from.cast::<$t>(), to.cast::<$t>()));
+                // SAFETY: by the caller's promise. A step of one is named so that neighbours are taken at once.
                 unsafe {
-                    let mut sum = init.cast::<$t>().read_unaligned();
-                    for i in 0..self.length {
-                        sum = $f(sum, from.cast::<$t>().add(i * self.step).read());
-                        to.cast::<$t>().add(i * self.step).write(sum);
+                    match step {
+                        1 => running_blocks::line(init, arrays, (length, 1), in_blocks, $f),
+                        _ => running_blocks::line(init, arrays, (length, step), in_blocks, $f),
                     }
                 }
-            }};
-        }
-        match (self.binary, self.ty) {
-            (BinaryOp::Add, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a + b),
-            (BinaryOp::Add, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a + b),
-            (BinaryOp::Add, PrimitiveType::S32 | PrimitiveType::U32) => {
-                typed!(u32, u32::wrapping_add)
             }
-            (BinaryOp::Multiply, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a * b),
-            (BinaryOp::Multiply, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a * b),
-            (BinaryOp::Maximum, PrimitiveType::F32) => typed!(f32, f32::larger),
-            (BinaryOp::Maximum, PrimitiveType::F64) => typed!(f64, f64::larger),
-            (BinaryOp::Maximum, PrimitiveType::S32) => typed!(i32, i32::max),
-            (BinaryOp::Minimum, PrimitiveType::F32) => typed!(f32, f32::smaller),
-            (BinaryOp::Minimum, PrimitiveType::F64) => typed!(f64, f64::smaller),
-            (BinaryOp::Minimum, PrimitiveType::S32) => typed!(i32, i32::min),
-            (op, PrimitiveType::F16) if is_widened(op) => typed!(F16, |a, b| widened(op, a, b)),
-            (op, PrimitiveType::BF16) if is_widened(op) => typed!(Bf16, |a, b| widened(op, a, b)),
-            _ => {
-                let bytes = self.step * self.ty.size_bytes();
-                let mut before = init;
-                for i in 0..self.length {
-                    let (x, here) = (from.wrapping_add(i * bytes), to.wrapping_add(i * bytes));
-                    // SAFETY: as above.
-                    unsafe { (self.kernel)(before, x, here, 1) };
-                    before = here;
-                }
-            }
-        }
+            fold
+        }};
     }
+    Some(match (op, ty) {
+        (BinaryOp::Add, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a + b),
+        (BinaryOp::Add, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a + b),
+        (BinaryOp::Add, PrimitiveType::S32 | PrimitiveType::U32) => {
+            typed!(u32, u32::wrapping_add)
+        }
+        (BinaryOp::Add, PrimitiveType::S64 | PrimitiveType::U64) => {
+            typed!(u64, u64::wrapping_add)
+        }
+        (BinaryOp::Multiply, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a * b),
+        (BinaryOp::Multiply, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a * b),
+        (BinaryOp::Maximum, PrimitiveType::F32) => typed!(f32, f32::larger),
+        (BinaryOp::Maximum, PrimitiveType::F64) => typed!(f64, f64::larger),
+        (BinaryOp::Maximum, PrimitiveType::S32) => typed!(i32, i32::max),
+        (BinaryOp::Minimum, PrimitiveType::F32) => typed!(f32, f32::smaller),
+        (BinaryOp::Minimum, PrimitiveType::F64) => typed!(f64, f64::smaller),
+        (BinaryOp::Minimum, PrimitiveType::S32) => typed!(i32, i32::min),
+        (BinaryOp::Add, PrimitiveType::F16) => typed!(F16, |a, b| widened(BinaryOp::Add, a, b)),
+        (BinaryOp::Add, PrimitiveType::BF16) => typed!(Bf16, |a, b| widened(BinaryOp::Add, a, b)),
+        (BinaryOp::Multiply, PrimitiveType::F16) => {
+            typed!(F16, |a, b| widened(BinaryOp::Multiply, a, b))
+        }
+        (BinaryOp::Multiply, PrimitiveType::BF16) => {
+            typed!(Bf16, |a, b| widened(BinaryOp::Multiply, a, b))
+        }
+        (BinaryOp::Maximum, PrimitiveType::F16) => {
+            typed!(F16, |a, b| widened(BinaryOp::Maximum, a, b))
+        }
+        (BinaryOp::Maximum, PrimitiveType::BF16) => {
+            typed!(Bf16, |a, b| widened(BinaryOp::Maximum, a, b))
+        }
+        (BinaryOp::Minimum, PrimitiveType::F16) => {
+            typed!(F16, |a, b| widened(BinaryOp::Minimum, a, b))
+        }
+        (BinaryOp::Minimum, PrimitiveType::BF16) => {
+            typed!(Bf16, |a, b| widened(BinaryOp::Minimum, a, b))
+        }
+        _ => return None,
+    })
 }

@@ -24,7 +24,23 @@ NEGATIVE = {
 }
 
 
-def text(kind: str, divisor: int, negative: str) -> str:
+# What XLA makes of a division by a power of two.
+EXPANDED = """below = P compare(x, zs), direction=LT
+  nx = T negate(x)
+  magnitude = T select(below, nx, x)
+  k = {kind}[] constant({shift})
+  ks = T broadcast(k), dimensions={{}}
+  high = T shift-right-logical(magnitude, ks)
+  nhigh = T negate(high)
+  q = T select(below, nhigh, high)
+  m = {kind}[] constant({mask})
+  ms = T broadcast(m), dimensions={{}}
+  low = T and(magnitude, ms)
+  nlow = T negate(low)
+  r = T select(below, nlow, low)"""
+
+
+def text(kind: str, divisor: int, negative: str, divisions: str) -> str:
     """A module of `x // divisor`, `x % divisor`, and whether the remainder towards zero is zero."""
     lines = f"""HloModule m
 ENTRY e {{
@@ -35,8 +51,7 @@ ENTRY e {{
   os = T broadcast(o), dimensions={{}}
   z = {kind}[] constant(0)
   zs = T broadcast(z), dimensions={{}}
-  q = T divide(x, cs)
-  r = T remainder(x, cs)
+  {divisions}
   {NEGATIVE[negative]}
   some = P compare(r, zs), direction=NE
   none = P compare(r, zs), direction=EQ
@@ -53,14 +68,18 @@ ENTRY e {{
 
 @pytest.mark.parametrize("negative", NEGATIVE)
 @pytest.mark.parametrize("kind", TYPES)
-def test_divisions_round_down(kind: str, negative: str) -> None:
+@pytest.mark.parametrize("expanded", [False, True])
+def test_divisions_round_down(kind: str, negative: str, expanded: bool) -> None:
     dtype = TYPES[kind]
     info = np.iinfo(dtype)
     stream = Stream("integer-division", kind)
-    for divisor in DIVISORS:
+    for divisor in [n for n in DIVISORS if not expanded or n in (2, 4, 8, 64)]:
         x = stream.integers(-130 if info.min < -130 else info.min, 127, (SIZE,), dtype)
         x[:6] = [info.min, info.max, 0, -1, 1, info.min + 1]
-        module = hlorun.parse(text(kind, divisor, negative))
+        divisions = "q = T divide(x, cs)\n  r = T remainder(x, cs)"
+        if expanded:
+            divisions = EXPANDED.format(kind=kind, shift=divisor.bit_length() - 1, mask=divisor - 1)
+        module = hlorun.parse(text(kind, divisor, negative, divisions))
         wide = x.astype(object)
         for disable in ([], ["integer-division"]):
             executable = hlorun.compile(module, disable=disable)

@@ -409,7 +409,7 @@ pub mod inner_product {
     /// Terms of one product from which it becomes a reduction: the sums of shorter ones stay in registers.
     pub const MIN_TERMS: i64 = hlorun_kernels::TINY_DEPTH as i64 + 1;
     /// Terms of all products of a batch from which they become reductions.
-    pub const MIN_ALL_TERMS: i64 = 1 << 12;
+    pub const MIN_ALL_TERMS: i64 = 1 << 9;
 }
 
 /// Factorizations and triangular solves of small matrices, one in each lane of the vectors.

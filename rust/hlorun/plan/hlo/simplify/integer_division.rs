@@ -3,7 +3,8 @@
 //! HLO rounds quotients towards zero. What rounds down, as `//` and `%` of Python do, corrects them where the dividend is
 //! negative and the remainder is not zero; that is where the remainder is negative, so that one comparison says it. By a power
 //! of two, the corrected quotient is an arithmetic shift, and the corrected remainder the lowest bits. The same holds without
-//! a correction where no dividend is negative. Whether a remainder by a power of two is zero, its lowest bits say.
+//! a correction where no dividend is negative. Whether a remainder by a power of two is zero, its lowest bits say. Divisions by
+//! powers of two that XLA has expanded are taken for what they were.
 
 use super::facts::{Number, is, signed};
 use super::range_analysis::{self, Ranges};
@@ -74,6 +75,9 @@ fn comparison(b: &Builder<'_>, id: InstructionId) -> Option<([InstructionId; 2],
 
 /// The dividend and the divisor of a division of signed integers by a known positive number.
 fn division(b: &Builder<'_>, id: InstructionId, wanted: HloOpcode) -> Option<(InstructionId, i64)> {
+    if opcode(b, id) == HloOpcode::Select {
+        return expanded(b, id, wanted);
+    }
     let [x, y] = pair(b, id, wanted)?;
     let divisor = signed(b.module, y)?;
     (divisor > 0).then_some((x, divisor))
@@ -82,6 +86,39 @@ fn division(b: &Builder<'_>, id: InstructionId, wanted: HloOpcode) -> Option<(In
 /// The same, of a division by a power of two.
 fn by_power(b: &Builder<'_>, id: InstructionId, wanted: HloOpcode) -> Option<(InstructionId, i64)> {
     division(b, id, wanted).filter(|&(_, divisor)| divisor.count_ones() == 1)
+}
+
+/// The same of what XLA makes of a division by a power of two: bits of the magnitude of `x`, with its sign.
+fn expanded(b: &Builder<'_>, id: InstructionId, wanted: HloOpcode) -> Option<(InstructionId, i64)> {
+    let (x, bits) = with_sign_of(b, id)?;
+    let opcode = match wanted {
+        HloOpcode::Divide => HloOpcode::ShiftRightLogical,
+        _ => HloOpcode::And,
+    };
+    let [magnitude, number] = pair(b, bits, opcode)?;
+    if with_sign_of(b, magnitude)? != (x, x) {
+        return None;
+    }
+    let number = signed(b.module, number)?;
+    let sign_bit = b.shape(x).element_type.bit_width() as i64 - 1;
+    let divisor = match wanted {
+        HloOpcode::Divide => (0..sign_bit).contains(&number).then(|| 1i64 << number)?,
+        _ => number.checked_add(1)?,
+    };
+    (divisor > 1 && divisor.count_ones() == 1).then_some((x, divisor))
+}
+
+/// `x` and `y` of a choice of `-y` where `x` is negative, otherwise `y`.
+fn with_sign_of(b: &Builder<'_>, id: InstructionId) -> Option<(InstructionId, InstructionId)> {
+    let (&[which, negated, y], HloOpcode::Select) = (b.module.operand_ids(id), opcode(b, id))
+    else {
+        return None;
+    };
+    let ([x, zero], direction) = comparison(b, which)?;
+    let is_negative = direction == "LT" && signed(b.module, zero) == Some(0);
+    let is_negated =
+        opcode(b, negated) == HloOpcode::Negate && b.module.operand_ids(negated) == [y];
+    (is_negative && is_negated).then_some((x, y))
 }
 
 /// An array like `id`, of a number.

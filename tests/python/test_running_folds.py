@@ -20,7 +20,7 @@ fold {
 ENTRY main {
   p = TYPE[DIMS] parameter(0)
   i = TYPE[] parameter(1)
-  ROOT o = TYPE[DIMS] reduce-window(p, i), window={size=SIZE pad=PAD}, to_apply=fold
+  ROOT o = TYPE[RESULT] reduce-window(p, i), window={size=SIZE pad=PAD}, to_apply=fold
 }
 """
 
@@ -35,22 +35,33 @@ TYPES: dict[str, Any] = {
 FOLDS: dict[str, Any] = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum}
 
 
-def fold(ty: str, op: str, x: Any, init: Any, axis: int, backwards: bool) -> np.ndarray[Any, Any]:
-    """What the module for these arrays gives, by one thread and by three."""
-    edge = "0_{}" if backwards else "{}_0"
+def fold(ty: str, op: str, x: Any, init: Any, axis: int, window: tuple[int, int, int]) -> np.ndarray[Any, Any]:
+    """What a window of a size and padding before and behind gives along a dimension, by one thread and by three."""
+    size, low, high = window
+    dims = list(x.shape)
+    dims[axis] += low + high - size + 1
+    ones = ["1"] * x.ndim
+    pads = ["0_0"] * x.ndim
+    ones[axis], pads[axis] = str(size), f"{low}_{high}"
     module = TEXT
     for name, value in {
         "TYPE": ty,
         "FOLD": op,
+        "RESULT": ",".join(map(str, dims)),
         "DIMS": ",".join(map(str, x.shape)),
-        "SIZE": "x".join(str(n if d == axis else 1) for d, n in enumerate(x.shape)),
-        "PAD": "x".join(edge.format(n - 1) if d == axis else "0_0" for d, n in enumerate(x.shape)),
+        "SIZE": "x".join(ones),
+        "PAD": "x".join(pads),
     }.items():
         module = module.replace(name, value)
     parsed = hlorun.parse(module)
     one, three = (np.asarray(hlorun.compile(parsed, threads=n)(x, init)) for n in (1, 3))
     assert one.tobytes() == three.tobytes()
     return one
+
+
+def reaching(length: int, backwards: bool) -> tuple[int, int, int]:
+    """The window that reaches back to the start of a dimension of this length, or on to its end."""
+    return (length, 0, length - 1) if backwards else (length, length - 1, 0)
 
 
 def in_blocks(op: Any, x: Any) -> Any:
@@ -89,11 +100,27 @@ def test_bits_are_those_of_blocks(name: str, shape: tuple[int, ...], axis: int, 
         line[0] = FOLDS[op](init, line[0])
         expected = in_blocks(FOLDS[op], line)
         expected = np.moveaxis(expected[::-1] if backwards else expected, 0, axis)
-        got = fold(name, op, x, init, axis, backwards)
+        got = fold(name, op, x, init, axis, reaching(shape[axis], backwards))
         if name == "c64" and op == "multiply":
             np.testing.assert_allclose(got, expected, rtol=1e-4)
         else:
             assert got.tobytes() == np.ascontiguousarray(expected).tobytes(), (name, op)
+
+
+@pytest.mark.parametrize("lead", [1, 3])
+@pytest.mark.parametrize("last", [-5, 0, 4])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_results_before_and_behind(shape: tuple[int, ...], axis: int, lead: int, last: int) -> None:
+    """Results that fold nothing are the initial value, and there may be others than elements."""
+    n = shape[axis]
+    for name, dtype in (("f32", np.float32), ("s32", np.int32), ("c64", np.complex64)):
+        x = Stream(f"running/{shape}/{name}").integers(-9, 9, shape).astype(dtype)
+        init = dtype(7)
+        sums = np.concatenate([np.zeros_like(x.take([0], axis)), np.cumsum(x, axis)], axis) + init
+        places = np.clip(np.arange(n + lead + last) - lead + 1, 0, n)
+        size = n + max(last, 0)
+        got = fold(name, "add", x, init, axis, (size, size - 1 + lead, last))
+        np.testing.assert_array_equal(got, sums.take(places, axis))
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -101,7 +128,7 @@ def test_bits_are_those_of_blocks(name: str, shape: tuple[int, ...], axis: int, 
 def test_errors_do_not_grow_with_the_length(length: int, backwards: bool) -> None:
     """Sums of positive numbers stay within four units in the last place of those in float64."""
     x = Stream(f"running/{length}").uniform(0, 1, (length,)).astype(np.float32)
-    got = fold("f32", "add", x, np.float32(0), 0, backwards)
+    got = fold("f32", "add", x, np.float32(0), 0, reaching(length, backwards))
     wide = x.astype(np.float64)
     exact = np.cumsum(wide[::-1])[::-1] if backwards else np.cumsum(wide)
     assert np.max(np.abs(got / exact - 1)) < 4 * 2.0**-23

@@ -158,98 +158,142 @@ impl<'o> RunningFold<'o> {
     /// Folds all lines.
     pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
         let to = &self.to;
-        let Some((binary, kernel)) = self.kernel() else {
+        let Some(step) = self.step() else {
             return self.general(environment);
         };
-        let in_blocks = order_matters(binary, self.types[0]);
-        let (lines, fold) = (to.outer * to.inner, fold_line(binary, self.types[0]));
+        let (lines, fold) = (to.outer * to.inner, fold_line(step.binary, self.types[0]));
         if let Some(fold) = fold.filter(|_| lines < LINES || to.across_outer) {
             let grain = RUNNING_GRAIN / to.length.max(1);
             split(environment, lines, grain, &|range| {
                 for n in range {
-                    self.line(fold, in_blocks, n);
+                    self.line(&step, fold, n);
                 }
             });
             return Ok(());
         }
         let grain = RUNNING_GRAIN / (LANES.min(to.group(0).lanes) * to.length).max(1);
         try_split(environment, to.count(), grain, &|range| {
-            let rows = Rows::new(kernel, self.sizes[0], LANES, in_blocks)?;
+            let rows = Rows::new(step.kernel, self.sizes[0], LANES, step.in_blocks)?;
             if to.across_outer {
-                return self.gathered(&rows, range);
+                return self.gathered(&step, &rows, range);
             }
             for n in range {
-                let group = to.group(n);
-                let row = |array: Shared, at: usize| {
-                    let element = group.start + self.place(at) * to.inner;
+                let row = |array: Shared, lines: &Lines, at: usize| {
+                    let element = lines.group(n).start + at * to.inner;
                     array.at((element * self.sizes[0]) as isize)
                 };
-                let from = |at| row(self.pointers[0], at).cast_const();
-                let init = self.first[0].get();
+                let from = |at| row(self.pointers[0], &self.from, at).cast_const();
+                let arrays = (from, |at| row(self.targets[0], to, at));
                 // SAFETY: rows of lines that the arrays have, and that no other task writes.
-                unsafe {
-                    rows.run(
-                        init,
-                        (from, |at| row(self.targets[0], at)),
-                        to.length,
-                        group.lanes,
-                    )
-                };
+                unsafe { self.rows(&step, &rows, arrays, to.group(n).lanes) };
             }
             Ok(())
         })
     }
 
-    /// Where the element of a line lies that is folded after `at` others.
-    fn place(&self, at: usize) -> usize {
-        if self.mirrored {
-            self.to.length - 1 - at
-        } else {
-            at
-        }
-    }
-
-    /// The kernel that makes an element of the result of the one before and an input; there is one where lines are mirrored.
-    fn kernel(&self) -> Option<(BinaryOp, hlorun_kernels::Binary)> {
-        let is_step = self.reach == 0 && self.from.length == self.to.length;
+    /// How a result is made of the one before and an input, where one kernel does that; there is one where lines are mirrored.
+    fn step(&self) -> Option<Step> {
+        let lead = usize::try_from(-self.reach).ok()?;
+        let left = self.to.length.checked_sub(lead)?;
         match self.op.combiner.shortcut {
-            Some(Shortcut::Binary(op)) if self.op.count == 1 && is_step => {
-                Some((op, hlorun_kernels::binary(op, dtype(self.types[0])?)?))
-            }
+            Some(Shortcut::Binary(binary)) if self.op.count == 1 && left > 0 => Some(Step {
+                binary,
+                kernel: hlorun_kernels::binary(binary, dtype(self.types[0])?)?,
+                in_blocks: order_matters(binary, self.types[0]),
+                lead,
+                count: left.min(self.from.length),
+            }),
             _ => None,
         }
     }
 
     /// Folds line `n` by itself.
-    fn line(&self, fold: FoldLine, in_blocks: bool, n: usize) {
-        let to = &self.to;
-        let (outer, lane) = (n / to.inner, n % to.inner);
-        let start = (outer * to.length + self.place(0)) * to.inner + lane;
-        let step = to.inner as isize * if self.mirrored { -1 } else { 1 };
-        let at = |array: Shared| array.at((start * self.sizes[0]) as isize);
-        let arrays = (at(self.pointers[0]).cast_const(), at(self.targets[0]));
+    fn line(&self, step: &Step, fold: FoldLine, n: usize) {
+        let (outer, lane) = (n / self.to.inner, n % self.to.inner);
+        let at = |array: Shared, lines: &Lines, at: usize| {
+            let place = self.place(lines, at);
+            let element = (outer * lines.length + place) * lines.inner + lane;
+            array.at((element * self.sizes[0]) as isize)
+        };
+        let stride = self.to.inner as isize * if self.mirrored { -1 } else { 1 };
+        let to = |place| at(self.targets[0], &self.to, place);
+        let arrays = (
+            at(self.pointers[0], &self.from, 0).cast_const(),
+            to(step.lead),
+        );
+        let (init, extent) = (self.first[0].get(), (step.count, stride));
         // SAFETY: line `n` of the operand and of the result, which no other task writes.
-        unsafe { fold(self.first[0].get(), arrays, (to.length, step), in_blocks) }
+        unsafe {
+            fold(init, arrays, extent, step.in_blocks);
+            self.ends(step, to, 1);
+        }
+    }
+
+    /// Folds lines side by side, row by row.
+    ///
+    /// # Safety
+    ///
+    /// `from` and `to` give the rows of `lanes` neighbouring lines, which no other task writes.
+    unsafe fn rows(
+        &self,
+        step: &Step,
+        rows: &Rows,
+        (from, to): (impl Fn(usize) -> *const u8, impl Fn(usize) -> *mut u8),
+        lanes: usize,
+    ) {
+        let from = |at| from(self.place(&self.from, at));
+        let to = |at| to(self.place(&self.to, at));
+        let later = |at| to(step.lead + at);
+        // SAFETY: by the caller's promise.
+        unsafe {
+            rows.run(self.first[0].get(), (from, later), step.count, lanes);
+            self.ends(step, to, lanes);
+        }
+    }
+
+    /// Writes the results of `lanes` lines that fold nothing yet, and those that fold all.
+    ///
+    /// # Safety
+    ///
+    /// As that of [`RunningFold::rows`].
+    unsafe fn ends(&self, step: &Step, to: impl Fn(usize) -> *mut u8, lanes: usize) {
+        let (size, end) = (self.sizes[0], step.lead + step.count);
+        // SAFETY: by the caller's promise; the initial value is one element.
+        unsafe {
+            for at in 0..step.lead {
+                hlorun_kernels::fill(size, self.first[0].get(), to(at), lanes);
+            }
+            for at in end..self.to.length {
+                std::ptr::copy_nonoverlapping(to(end - 1), to(at), lanes * size);
+            }
+        }
+    }
+
+    /// Where the element of a line lies before which there are `at` others.
+    fn place(&self, lines: &Lines, at: usize) -> usize {
+        if self.mirrored {
+            lines.length - 1 - at
+        } else {
+            at
+        }
     }
 
     /// Folds groups of lines that are copied to lie side by side.
-    fn gathered(&self, rows: &Rows, range: std::ops::Range<usize>) -> Result<()> {
-        let (from, size, length) = (&self.from, self.sizes[0], self.to.length);
-        let room = || AlignedBytes::uninitialized(length * LANES * size);
-        let (inputs, results) = (room()?, room()?);
+    fn gathered(&self, step: &Step, rows: &Rows, range: std::ops::Range<usize>) -> Result<()> {
+        let (from, to, size) = (&self.from, &self.to, self.sizes[0]);
+        let room = |length: usize| AlignedBytes::uninitialized(length * LANES * size);
+        let (inputs, results) = (room(from.length)?, room(to.length)?);
         for n in range {
             let lanes = from.group(n).lanes;
             let row = |block: &AlignedBytes, at: usize| {
-                block
-                    .shared_ptr()
-                    .wrapping_add(self.place(at) * lanes * size)
+                block.shared_ptr().wrapping_add(at * lanes * size)
             };
             let arrays = (|at| row(&inputs, at).cast_const(), |at| row(&results, at));
             // SAFETY: group `n` exists, no other task writes it, and the blocks have room for all lanes.
             unsafe {
                 from.copy(n, size, self.pointers[0].get(), inputs.shared_ptr(), true);
-                rows.run(self.first[0].get(), arrays, length, lanes);
-                from.copy(n, size, self.targets[0].get(), results.shared_ptr(), false);
+                self.rows(step, rows, arrays, lanes);
+                to.copy(n, size, self.targets[0].get(), results.shared_ptr(), false);
             }
         }
         Ok(())
@@ -333,6 +377,16 @@ fn widened<E: LowFloat>(op: BinaryOp, a: E, b: E) -> E {
         BinaryOp::Maximum => a.larger(b),
         _ => a.smaller(b),
     })
+}
+
+/// How a result is made of the one before and an input.
+struct Step {
+    binary: BinaryOp,
+    kernel: hlorun_kernels::Binary,
+    in_blocks: bool,
+    /// Results that fold nothing, and those that fold one input more than the one before.
+    lead: usize,
+    count: usize,
 }
 
 /// How a line is folded by itself: `fold(init, (from, to), (length, step), in_blocks)`, as [`running_blocks::line`] has it.

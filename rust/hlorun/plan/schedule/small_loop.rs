@@ -36,10 +36,11 @@ pub fn prepare(thunks: &mut [Thunk]) {
 }
 
 /// Makes a loop ready that only vector bytecode kept from it: its steps run one by one. In a trip of a
-/// `while`, what that spares is more than a few passes over few elements cost. The last step computes an only
-/// result, so it may lie where an input does; of several, one would be written before another has read it.
+/// `while`, what that spares is more than a few passes over few elements cost, but not more than gathering rows that can be
+/// read where they lie. The last step computes an only result, so it may lie where an input does; of several, one would be
+/// written before another has read it.
 pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
-    if !is_short(fused) || fused.stores.len() != 1 {
+    if fused.rows.is_some() || !is_short(fused) || fused.stores.len() != 1 {
         return;
     }
     let Some(program) = fused.program.step_by_step() else {

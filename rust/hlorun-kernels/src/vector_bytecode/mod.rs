@@ -373,8 +373,10 @@ impl VectorBytecode {
             let room = scratch.add(self.table_bytes());
             self.place_locals(pointers, room);
             let bytes = pointers.add(own + count).cast::<isize>();
+            let mut any_fixed = false;
             for (k, (outside, &own_bytes)) in outside.zip(&self.bytes).enumerate() {
                 pointers.add(own + k).write(outside.address);
+                any_fixed |= outside.is_fixed;
                 let step = WIDE as isize * own_bytes as isize;
                 bytes.add(k).write(if outside.is_fixed { 0 } else { step });
             }
@@ -384,6 +386,9 @@ impl VectorBytecode {
             };
             let can_overlap = n >= self.lanes && !self.writes_inputs(pointers);
             self.run_blocks(pointers, strides(), large, true);
+            if rest == 0 || !any_fixed && self.run_rows(pointers, strides().bytes, (1, rest)) {
+                return;
+            }
             let ragged = rest % self.lanes;
             if self.is_large_block(rest, can_overlap, large > 0) {
                 match can_overlap && large > 0 {
@@ -486,6 +491,36 @@ impl VectorBytecode {
                 (self.run)(&self.code, &self.calls, pointers, strides, count, is_large);
             }
         }
+    }
+
+    /// Runs rows by machine code for them, if there is some; returns whether they ran. The table of addresses is of no use
+    /// afterwards.
+    ///
+    /// # Safety
+    /// The table holds the addresses outside, behind which all columns of every row are as the strides say. A result may be an
+    /// operand whose elements have the same size, at the same places.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    unsafe fn run_rows(
+        &self,
+        pointers: *mut *mut u8,
+        strides: &[isize],
+        (rows, columns): (usize, usize),
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(machine) = &self.machine {
+            // SAFETY: the caller's promise.
+            return unsafe { machine.run_rows(&self.source(), pointers, strides, (rows, columns)) };
+        }
+        false
+    }
+
+    /// Whether there is machine code for rows.
+    fn has_rows(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(machine) = &self.machine {
+            return machine.has_rows();
+        }
+        false
     }
 
     /// Runs one block whose first `rest` elements are those outside, in a copy; behind them is what an earlier run left. The

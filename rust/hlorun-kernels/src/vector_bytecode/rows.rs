@@ -6,6 +6,10 @@
 use super::{LARGE_COST, SMALL_COST, Step, Strides, VectorBytecode, WIDE};
 use crate::{DType, Isa};
 
+/// Most columns of rows that share an operand and are computed row after row: it stays in the first-level cache. Of longer
+/// ones, a block of columns is computed of all rows.
+const SHARED_COLUMNS: usize = 1 << 10;
+
 /// An operand or a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
@@ -87,21 +91,36 @@ impl VectorBytecode {
         scratch: *mut u8,
         is_large: bool,
     ) {
+        // SAFETY: the table's own addresses are there by the caller's promise; all others, and how they move on, are written
+        // here.
+        unsafe {
+            let strides = self.place_outside(outside, scratch);
+            self.run_blocks(scratch.cast(), strides, rows, is_large);
+        }
+    }
+
+    /// Writes into the table at the beginning of `scratch` where operands and results are, and the bytes from row to row.
+    ///
+    /// # Safety
+    /// There is one for every input and output; scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses meanwhile.
+    unsafe fn place_outside<'s>(
+        &self,
+        outside: impl Iterator<Item = (*mut u8, isize)>,
+        scratch: *mut u8,
+    ) -> Strides<'s> {
         let (own, count) = (self.locals, self.bytes.len());
         let pointers = scratch.cast::<*mut u8>();
-        // SAFETY: scratch begins with the table, whose own addresses are there by the caller's promise; all others, and how they
-        // move on, are written here.
+        // SAFETY: the caller's promise; the table has room for both, one behind the other.
         unsafe {
             let steps = pointers.add(own + count).cast::<isize>();
             for (k, (address, step)) in outside.take(count).enumerate() {
                 pointers.add(own + k).write(address);
                 steps.add(k).write(step);
             }
-            let strides = Strides {
+            Strides {
                 first: own,
                 bytes: std::slice::from_raw_parts(steps, count),
-            };
-            self.run_blocks(pointers, strides, rows, is_large);
+            }
         }
     }
 }
@@ -156,6 +175,16 @@ impl RowCode {
         self.code.lanes
     }
 
+    /// Whether row after row is taken by machine code, any number of them: rows of so many columns, and what is between the
+    /// beginnings of two of them in each operand and result.
+    pub fn goes_by_rows(&self, columns: usize, mut steps: impl Iterator<Item = isize>) -> bool {
+        let mut are_shared = || {
+            let mut all = steps.by_ref().zip(&self.columns);
+            all.any(|(step, &size)| step == 0 && size > 0)
+        };
+        self.code.has_rows() && (columns <= SHARED_COLUMNS || !are_shared())
+    }
+
     /// Blocks of a row of so many columns, and their columns; those that two of them share count twice.
     pub fn blocks_of(&self, columns: usize) -> (usize, usize) {
         let blocks = self.code.blocks(columns);
@@ -194,11 +223,16 @@ impl RowCode {
     /// # Safety
     /// `outside` has one for every input and output. Each operand has an element at every column of every row, or one in every
     /// row where it is single; each result has room for as many, all apart. A result overlaps no operand; where
-    /// [`RowCode::blocks_are_apart`] holds of `columns`, or [`RowCode::replace_operands`] was asked for as many rows, it may be
-    /// one whose elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses
+    /// [`RowCode::blocks_are_apart`] holds of `columns`, [`RowCode::replace_operands`] was asked for as many rows, or
+    /// [`RowCode::goes_by_rows`], it may be one whose elements have the same size, at the same places. Scratch has [`RowCode::scratch_bytes`] that nobody else uses
     /// meanwhile.
     pub unsafe fn run(&self, outside: &[Rows], (rows, columns): (usize, usize), scratch: *mut u8) {
         debug_assert_eq!(outside.len(), self.columns.len());
+        let by_rows = || self.goes_by_rows(columns, outside.iter().map(|rows| rows.step));
+        // SAFETY: the caller's promise.
+        if rows > 0 && by_rows() && unsafe { self.run_rows(outside, (rows, columns), scratch) } {
+            return;
+        }
         debug_assert!(self.kept == 0 || rows <= self.kept);
         let blocks = self.code.blocks(columns);
         let at = |column: usize| {
@@ -234,6 +268,19 @@ impl RowCode {
                 Some(column) => run(column, blocks.is_large),
                 None => {}
             }
+        }
+    }
+
+    /// Computes row after row by machine code; returns whether there is some.
+    ///
+    /// # Safety
+    /// That of [`RowCode::run`]. Every element is read before it is written, once.
+    unsafe fn run_rows(&self, outside: &[Rows], extent: (usize, usize), scratch: *mut u8) -> bool {
+        let all = outside.iter().map(|rows| (rows.address, rows.step));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let strides = self.code.place_outside(all, scratch);
+            self.code.run_rows(scratch.cast(), strides.bytes, extent)
         }
     }
 
@@ -292,7 +339,12 @@ mod tests {
         for isa in Isa::available().into_iter().filter(|isa| isa.is_fused()) {
             let code = RowCode::on(isa, &[dtype; 2], &[true, false], &steps, &[3, 2]).unwrap();
             let mut scratch = vec![0u64; code.scratch_bytes() / 8 + 8];
-            for columns in [16, 17, 29, 63, 64, 100, 127, 128, 129, 200, 257] {
+            let codes = [code.clone(), by_machine(&code, isa)];
+            let all = [16, 17, 29, 63, 64, 100, 127, 128, 129, 200, 257];
+            for (columns, code) in all
+                .into_iter()
+                .flat_map(|n| codes.iter().map(move |c| (n, c)))
+            {
                 for (rows, pitch) in [(1, columns), (5, columns + 3), (12, columns + 1)] {
                     let single: Vec<T> = (0..rows).map(|i| value(7 * i)).collect();
                     let mut row: Vec<T> = (0..rows * pitch).map(&value).collect();
@@ -327,6 +379,17 @@ mod tests {
         }
     }
 
+    /// The same as machine code, where the CPU has such.
+    fn by_machine(code: &RowCode, isa: Isa) -> RowCode {
+        let mut code = code.clone();
+        code.make_machine_code_after(0);
+        #[cfg(target_arch = "x86_64")]
+        if isa == Isa::Avx512 {
+            assert!(code.code.has_machine_code() && code.code.has_rows());
+        }
+        code
+    }
+
     #[test]
     fn rows_are_computed_where_they_lie() {
         let float = |i: usize| (i as f32).sin();
@@ -335,6 +398,27 @@ mod tests {
         check(DType::F64, double, |x, y| [(x - y) * y, x - y]);
         let integer = |i: usize| (i * i % 1009) as i32;
         check(DType::S32, integer, |x, y| [(x - y) * y, x - y]);
+    }
+
+    /// Lets squares take the place of the elements, of which rows have five more.
+    fn square_in_place(code: &RowCode, (rows, columns): (usize, usize), scratch: &mut [u64]) {
+        let pitch = columns + 5;
+        let value = |i: usize| i as f32 * 0.5;
+        let mut values: Vec<f32> = (0..rows * pitch).map(value).collect();
+        let own = Rows {
+            address: values.as_mut_ptr().cast(),
+            step: 4 * pitch as isize,
+        };
+        let room = scratch.as_mut_ptr().cast();
+        // SAFETY: there are so many elements, and the scratch is as large as asked for.
+        unsafe { code.run(&[own, own], (rows, columns), room) };
+        for (at, &found) in values.iter().enumerate() {
+            let wanted = match at % pitch < columns {
+                true => value(at) * value(at),
+                false => value(at),
+            };
+            assert_eq!(found, wanted, "{columns} {at}");
+        }
     }
 
     #[test]
@@ -348,27 +432,15 @@ mod tests {
             let mut replacing = apart.clone();
             replacing.replace_operands(rows);
             let mut scratch = vec![0u64; replacing.scratch_bytes() / 8 + 8];
+            let machine = by_machine(&apart, isa);
+            let by_rows = machine.code.has_rows().then_some(&machine);
             for columns in whole.into_iter().chain(least + 1..12 * least) {
                 let code = match apart.blocks_are_apart(columns) {
                     true => &apart,
                     false => &replacing,
                 };
-                let pitch = columns + 5;
-                let value = |i: usize| i as f32 * 0.5;
-                let mut values: Vec<f32> = (0..rows * pitch).map(value).collect();
-                let own = Rows {
-                    address: values.as_mut_ptr().cast(),
-                    step: 4 * pitch as isize,
-                };
-                let room = scratch.as_mut_ptr().cast();
-                // SAFETY: as above.
-                unsafe { code.run(&[own, own], (rows, columns), room) };
-                for (at, &found) in values.iter().enumerate() {
-                    let wanted = match at % pitch < columns {
-                        true => value(at) * value(at),
-                        false => value(at),
-                    };
-                    assert_eq!(found, wanted, "{isa:?} {columns} {at}");
+                for code in [Some(code), by_rows].into_iter().flatten() {
+                    square_in_place(code, (rows, columns), &mut scratch);
                 }
             }
             assert!(apart.blocks_are_apart(2 * least) && !apart.blocks_are_apart(least + 1));

@@ -35,9 +35,12 @@ pub unsafe fn range(
     let (scratch, copies) = frame.vector_memory();
     let (mut at, end) = (range.start / rows.row, range.end / rows.row);
     let mut outside: SmallVec<[Rows; 16]> = SmallVec::new();
+    // Copies have room for a tile; otherwise row after row is taken as it comes.
+    let is_free = rows.copied_bytes() == 0 && rows.code.goes_by_rows(rows.row, rows.steps());
+    let most = if is_free { usize::MAX } else { rows.tile };
     while at < end {
         let rest_of_plane = rows.plane - at % rows.plane;
-        let count = rest_of_plane.min(rows.tile).min(end - at);
+        let count = rest_of_plane.min(most).min(end - at);
         let first = at * rows.row;
         outside.clear();
         for &(input, source) in &rows.inputs {

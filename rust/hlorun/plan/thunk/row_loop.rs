@@ -41,6 +41,16 @@ impl RowSource {
 }
 
 impl RowLoop {
+    /// What is between the beginnings of two rows: elements of each input that is read in place and of each result, bytes of a
+    /// copy.
+    pub fn steps(&self) -> impl Iterator<Item = isize> + '_ {
+        let inputs = self.inputs.iter().map(|&(_, source)| match source {
+            RowSource::InPlace(step) => step as isize,
+            RowSource::Copied { row, .. } => row as isize,
+        });
+        inputs.chain(self.outputs.iter().map(|&step| step as isize))
+    }
+
     /// Bytes of all copies.
     pub fn copied_bytes(&self) -> usize {
         let end = |&(_, source): &(usize, RowSource)| match source {

@@ -75,6 +75,9 @@ pub(super) struct Assembler {
     constants: Vec<(usize, usize)>,
 }
 
+/// A jump whose end is not known yet, by the byte behind it.
+pub(super) struct Ahead(usize);
+
 /// Registers beside the last operand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Registers {
@@ -259,6 +262,11 @@ impl Assembler {
         self.put(&value.to_le_bytes());
     }
 
+    /// Compares a register with `[base + distance]`.
+    pub(super) fn compare_with(&mut self, register: General, base: General, distance: i32) {
+        self.general(0x3b, register, at(base, distance));
+    }
+
     /// `register = value`.
     pub(super) fn set(&mut self, register: General, value: u64) {
         let rex = 0x48 | register.0 >> 3;
@@ -306,6 +314,23 @@ impl Assembler {
     /// Goes back unless the last result was zero, or what was compared equal.
     pub(super) fn back_unless_zero(&mut self, to: usize) {
         self.jump_back(5, to);
+    }
+
+    /// Goes back if what was compared is at most the other.
+    pub(super) fn back_if_at_most(&mut self, to: usize) {
+        self.jump_back(14, to);
+    }
+
+    /// Goes on where [`Assembler::land`] says if what was compared is more than the other.
+    pub(super) fn ahead_if_more(&mut self) -> Ahead {
+        self.put(&[0x0f, 0x8f, 0, 0, 0, 0]);
+        Ahead(self.here())
+    }
+
+    /// Lets a jump ahead go to the next instruction.
+    pub(super) fn land(&mut self, jump: Ahead) {
+        let distance = (self.here() - jump.0) as i32;
+        self.bytes[jump.0 - 4..jump.0].copy_from_slice(&distance.to_le_bytes());
     }
 
     /// The bytes, and behind them the constants, of four or eight bytes each.

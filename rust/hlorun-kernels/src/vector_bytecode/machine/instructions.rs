@@ -76,6 +76,11 @@ fn mask(pp: u8, length: u8, opcode: u8) -> Encoding {
     }
 }
 
+/// Whether an instruction that reads or writes memory may leave out lanes by a mask: not those that move eight truth bytes.
+pub(super) fn takes_mask(encoding: &Encoding) -> bool {
+    encoding.prefix == Prefix::Evex && (encoding.length, encoding.bytes) != (16, 8)
+}
+
 /// The instruction for elements of four bytes, or eight.
 pub(super) fn encoding(mnemonic: Mnemonic, is_wide: bool) -> Encoding {
     // Floats of eight bytes have the prefix 66 and the wide bit; of integers the wide bit alone says so.

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use functions::functions;
+use functions::{Extent, functions};
 use region::{Allocation, Protection};
 
 use super::code::Micro;
@@ -47,12 +47,18 @@ pub(super) struct Source<'c> {
 /// blocks, at least one. The convention is the same on all systems.
 type Run = unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize);
 
+/// Arguments: the table, by how many bytes each address outside moves from row to row, the number of rows, at least one, and
+/// their columns.
+type RunRows = unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize, *const Extent);
+
 /// Functions in memory that may be executed.
 struct ExecutableCode {
     /// Holds the memory.
     _memory: Allocation,
     large: Run,
     small: Run,
+    /// The function for rows, and how many vectors it takes at a time.
+    rows: Option<(RunRows, usize)>,
     /// Whether it has products of `f32`, on a CPU that is slow where they are subnormal.
     is_slow: bool,
 }
@@ -73,7 +79,12 @@ impl ExecutableCode {
             std::ptr::copy_nonoverlapping(made.bytes.as_ptr(), first, made.bytes.len());
             region::protect(first, made.bytes.len(), Protection::READ_EXECUTE).ok()?;
             let at = |place: usize| std::mem::transmute::<*mut u8, Run>(first.add(place));
+            let rows = |(place, vectors): (usize, usize)| {
+                let rows = std::mem::transmute::<*mut u8, RunRows>(first.add(place));
+                (rows, vectors)
+            };
             Some(ExecutableCode {
+                rows: made.rows.map(rows),
                 large: at(made.large),
                 small: at(made.small),
                 is_slow: made.has_products && !source.is_wide && subnormal::are_slow(),
@@ -171,23 +182,70 @@ impl MachineCode {
             // SAFETY: the caller's promise; the code was made of this source, and moves the addresses behind what it did.
             unsafe { run(pointers, strides.bytes.as_ptr(), count) };
         };
+        self.carefully(source, code, (blocks, AT_ONCE), run);
+        true
+    }
+
+    /// Runs rows, of which there are some, if there is machine code for them. Returns whether they ran.
+    ///
+    /// # Safety
+    /// That of [`MachineCode::run`]: of every row there are as many `columns` at the addresses outside, and addresses move
+    /// from row to row by the strides.
+    pub(super) unsafe fn run_rows(
+        &self,
+        source: &Source<'_>,
+        pointers: *mut *mut u8,
+        strides: &[isize],
+        (rows, columns): (usize, usize),
+    ) -> bool {
+        let Some(Some(code)) = self.code.get() else {
+            return false;
+        };
+        let Some(plain) = code.rows else {
+            return false;
+        };
+        let lanes = if source.is_wide { 8 } else { 16 };
+        let run = |code: &ExecutableCode, count: usize| {
+            // Of few registers there may be none with products in `f64`; the bits are the same.
+            let (run, vectors) = code.rows.unwrap_or(plain);
+            let extent = Extent::new(columns, lanes, vectors);
+            // SAFETY: the caller's promise; the code moves the addresses behind what it did.
+            unsafe { run(pointers, strides.as_ptr(), count, &raw const extent) };
+        };
+        let at_once = (subnormal::CAREFUL / columns.max(1)).max(1);
+        self.carefully(source, code, (rows, at_once), run);
+        true
+    }
+
+    /// Whether there is machine code for rows.
+    pub(super) fn has_rows(&self) -> bool {
+        matches!(self.code.get(), Some(Some(code)) if code.rows.is_some())
+    }
+
+    /// Runs so many blocks or rows of `code`; with products in `f64`, so many `at_once`, where subnormal numbers are met.
+    fn carefully(
+        &self,
+        source: &Source<'_>,
+        code: &ExecutableCode,
+        (all, at_once): (usize, usize),
+        run: impl Fn(&ExecutableCode, usize),
+    ) {
         if !code.is_slow {
-            run(code, blocks);
-            return true;
+            return run(code, all);
         }
         subnormal::were_met();
         let before = self.meets_subnormals.load(Ordering::Relaxed);
-        let (mut left, mut is_careful, mut any) = (blocks, before, false);
+        let (mut left, mut is_careful, mut any) = (all, before, false);
         // Where such numbers were met, others may follow those without: these pieces grow.
-        let mut plain = if before { AT_ONCE } else { blocks };
+        let mut plain = if before { at_once } else { all };
         while left > 0 {
             let by_double = is_careful.then(|| self.by_double(source)).flatten();
-            let most = if by_double.is_some() { AT_ONCE } else { plain };
+            let most = if by_double.is_some() { at_once } else { plain };
             let count = most.min(left);
             run(by_double.unwrap_or(code), count);
             left -= count;
             plain = if is_careful {
-                AT_ONCE
+                at_once
             } else {
                 plain.saturating_mul(2)
             };
@@ -197,7 +255,6 @@ impl MachineCode {
         if any != before {
             self.meets_subnormals.store(any, Ordering::Relaxed);
         }
-        true
     }
 
     fn by_double(&self, source: &Source<'_>) -> Option<&ExecutableCode> {

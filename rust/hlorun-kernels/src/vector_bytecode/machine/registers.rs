@@ -9,7 +9,9 @@ use super::values::{Makes, MemoryOperand, Node, Operand, Piece, Value};
 
 /// Registers of vectors and of masks. Register 0 of masks cannot mask an instruction, and stands for none.
 const VECTORS: usize = 32;
-const MASKS: usize = 8;
+const MASKS: usize = 7;
+/// The register of masks behind these: the lanes of a row's last vector.
+pub(super) const LAST_LANES: u8 = MASKS as u8;
 /// Registers that are left for constants and spilled values which an instruction loads.
 const SPARE: usize = 2;
 
@@ -30,6 +32,7 @@ pub(super) struct Placed {
     pub(super) second: u8,
     pub(super) mask: u8,
     pub(super) clears: bool,
+    pub(super) makes: Makes,
     pub(super) last: LastOperand,
 }
 
@@ -129,7 +132,8 @@ fn folded(piece: &Piece) -> (Vec<Node>, Vec<bool>) {
         let (Operand::Value(last), true) = (node.last, takes_memory(&node)) else {
             continue;
         };
-        if node.first.is_some() {
+        // A row's last vector is read by a mask, so that another mask leaves no room for it.
+        if node.first.is_some() || node.mask.is_some() {
             continue;
         }
         if let Some(place) = in_memory(last) {
@@ -247,6 +251,7 @@ impl Allocator<'_> {
             second,
             mask: 0,
             clears: false,
+            makes: Makes::Vector,
             last,
         });
     }
@@ -348,6 +353,9 @@ impl Allocator<'_> {
             Operand::Value(value) => {
                 let in_register = matches!(self.homes[value as usize], Home::Register(_));
                 match (in_register || !takes_memory(node), self.source(value)) {
+                    (false, Some(LastOperand::Memory(_))) if node.mask.is_some() => {
+                        LastOperand::Register(self.register(value)?)
+                    }
                     (false, Some(last)) => last,
                     (false, None) => LastOperand::Stack(self.slots[value as usize]?),
                     (true, _) => LastOperand::Register(self.register(value)?),
@@ -420,6 +428,7 @@ impl Allocator<'_> {
             second,
             mask,
             clears: mask != 0 && node.mnemonic != Mnemonic::Blend,
+            makes: node.makes,
             last,
         });
         self.free_unread(at);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::lanes::{Folder, Row};
 use super::lines::{LANES, Lines, dense, long};
-use super::running_blocks::{self, Rows, order_matters};
+use super::running_blocks::{self, BLOCK, Rows, order_matters};
 use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
@@ -40,10 +40,12 @@ fn running_dimension(
     }
     let reaches_end = w.padding_high == out - 1 && w.padding_high == w.size - 1;
     let mirrored = reaches_end && out == operands[0].dims[dim];
-    (mirrored && commutes(op, outputs[0].element_type)).then_some((dim, true))
+    // Other computations are taken for associative where XLA:CPU does so, too.
+    let is_free = || out > BLOCK as i64 || commutes(op, outputs[0].element_type);
+    (mirrored && is_free()).then_some((dim, true))
 }
 
-/// Whether `op` has a kernel and may be folded from the end: another order, which one commutative operation does not mind.
+/// Whether `op` has a kernel and may be folded from the end, with operands in another order.
 fn commutes(op: &ReduceWindowOp, ty: PrimitiveType) -> bool {
     use BinaryOp as B;
     match op.combiner.shortcut {
@@ -191,8 +193,11 @@ impl<'o> RunningFold<'o> {
         })
     }
 
-    /// How a result is made of the one before and an input, where one kernel does that; there is one where lines are mirrored.
+    /// How a result is made of the one before and an input, where one kernel does that.
     fn step(&self) -> Option<Step> {
+        if self.mirrored && !commutes(self.op, self.types[0]) {
+            return None;
+        }
         let lead = usize::try_from(-self.reach).ok()?;
         let left = self.to.length.checked_sub(lead)?;
         match self.op.combiner.shortcut {
@@ -313,57 +318,101 @@ impl<'o> RunningFold<'o> {
     fn groups(&self, range: std::ops::Range<usize>) -> Result<()> {
         let (from, to, sizes) = (&self.from, &self.to, &self.sizes);
         let mut folder = Folder::new(&self.op.combiner, &self.types, LANES)?;
-        let mut blocks = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         for &size in sizes {
             let block = |length: usize| AlignedBytes::uninitialized(length * LANES * size);
-            blocks.push((block(from.length)?, block(to.length)?));
+            blocks.push([block(from.length)?, block(to.length)?]);
         }
         for n in range {
             let lanes = from.group(n).lanes;
             for (k, block) in blocks.iter().enumerate() {
-                let (array, block) = (self.pointers[k].get(), block.0.shared_ptr());
+                let (array, block) = (self.pointers[k].get(), block[0].shared_ptr());
                 // SAFETY: group `n` exists, the block has room for all lanes.
                 unsafe { from.copy(n, sizes[k], array, block, true) };
             }
-            let mut next = 0i64;
-            for o in 0..to.length {
-                for (k, block) in blocks.iter().enumerate() {
-                    let row = lanes * sizes[k];
-                    let here = block.1.shared_ptr().wrapping_add(o * row);
-                    // SAFETY: rows of the block; the initial value is one element.
-                    unsafe {
-                        if o == 0 {
-                            hlorun_kernels::fill(sizes[k], self.first[k].get(), here, lanes);
-                        } else {
-                            std::ptr::copy_nonoverlapping(here.wrapping_sub(row), here, row);
-                        }
-                    }
-                }
-                let end = (o as i64).saturating_add(self.reach);
-                while next <= end.min(from.length as i64 - 1) {
-                    let row = |block: &AlignedBytes, at: usize, size: usize| {
-                        Row::dense(block.shared_ptr().wrapping_add(at * lanes * size))
-                    };
-                    let rows = blocks.iter().zip(sizes);
-                    let accumulators: SmallVec<[Row; 2]> = rows
-                        .clone()
-                        .map(|(block, &size)| row(&block.1, o, size))
-                        .collect();
-                    let values: SmallVec<[Row; 2]> = rows
-                        .map(|(block, &size)| row(&block.0, next as usize, size))
-                        .collect();
-                    // SAFETY: rows of `lanes` elements in blocks of this task.
-                    unsafe { folder.fold(&accumulators, &values, lanes) };
-                    next += 1;
-                }
+            match self.mirrored {
+                true => self.backwards(&mut folder, &blocks, lanes),
+                false => self.forwards(&mut folder, &blocks, lanes),
             }
             for (k, block) in blocks.iter().enumerate() {
-                let (array, block) = (self.targets[k].get(), block.1.shared_ptr());
+                let (array, block) = (self.targets[k].get(), block[1].shared_ptr());
                 // SAFETY: as above; groups are disjoint.
                 unsafe { to.copy(n, sizes[k], array, block, false) };
             }
         }
         Ok(())
+    }
+
+    /// Rows `at` of the inputs or the results of a group.
+    fn rows_at(
+        &self,
+        blocks: &[Block],
+        which: usize,
+        at: usize,
+        lanes: usize,
+    ) -> SmallVec<[Row; 2]> {
+        let row = |(block, &size): (&Block, &usize)| {
+            Row::dense(block[which].shared_ptr().wrapping_add(at * lanes * size))
+        };
+        blocks.iter().zip(&self.sizes).map(row).collect()
+    }
+
+    /// Writes row `at` of the results of a group: the initial values.
+    fn begin(&self, blocks: &[Block], at: usize, lanes: usize) {
+        for (k, block) in blocks.iter().enumerate() {
+            let here = block[1]
+                .shared_ptr()
+                .wrapping_add(at * lanes * self.sizes[k]);
+            // SAFETY: a row of the block; the initial value is one element.
+            unsafe { hlorun_kernels::fill(self.sizes[k], self.first[k].get(), here, lanes) };
+        }
+    }
+
+    /// Writes row `at` of the results of a group: row `from` of the inputs, or of the results.
+    fn repeat(&self, blocks: &[Block], at: usize, (which, from): (usize, usize), lanes: usize) {
+        for (block, size) in blocks.iter().zip(&self.sizes) {
+            let row = lanes * size;
+            let here = block[1].shared_ptr().wrapping_add(at * row);
+            // SAFETY: different rows of blocks.
+            unsafe {
+                let from = block[which].shared_ptr().wrapping_add(from * row);
+                std::ptr::copy_nonoverlapping(from, here, row);
+            }
+        }
+    }
+
+    fn forwards(&self, folder: &mut Folder, blocks: &[Block], lanes: usize) {
+        let mut next = 0;
+        for o in 0..self.to.length {
+            match o.checked_sub(1) {
+                None => self.begin(blocks, o, lanes),
+                Some(before) => self.repeat(blocks, o, (1, before), lanes),
+            }
+            let end = (o as i64).saturating_add(self.reach);
+            while next <= end.min(self.from.length as i64 - 1) {
+                let accumulators = self.rows_at(blocks, 1, o, lanes);
+                let values = self.rows_at(blocks, 0, next as usize, lanes);
+                // SAFETY: rows of `lanes` elements in blocks of this task.
+                unsafe { folder.fold(&accumulators, &values, lanes) };
+                next += 1;
+            }
+        }
+    }
+
+    /// From the end; what is folded keeps its order.
+    fn backwards(&self, folder: &mut Folder, blocks: &[Block], lanes: usize) {
+        let last = self.to.length - 1;
+        for o in (0..=last).rev() {
+            let values = if o == last {
+                self.begin(blocks, o, lanes);
+                self.rows_at(blocks, 0, o, lanes)
+            } else {
+                self.repeat(blocks, o, (0, o), lanes);
+                self.rows_at(blocks, 1, o + 1, lanes)
+            };
+            // SAFETY: rows of `lanes` elements in blocks of this task.
+            unsafe { folder.fold(&self.rows_at(blocks, 1, o, lanes), &values, lanes) };
+        }
     }
 }
 
@@ -378,6 +427,9 @@ fn widened<E: LowFloat>(op: BinaryOp, a: E, b: E) -> E {
         _ => a.smaller(b),
     })
 }
+
+/// Inputs and results of a group of lines, row by row.
+type Block = [AlignedBytes; 2];
 
 /// How a result is made of the one before and an input.
 struct Step {

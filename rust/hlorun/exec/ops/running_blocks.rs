@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::types::PrimitiveType;
 
 /// Elements of a block, and blocks of a block of blocks.
-const BLOCK: usize = 16;
+pub const BLOCK: usize = 16;
 /// Levels of blocks: enough for any length.
 const LEVELS: usize = usize::BITS as usize / 4 + 1;
 

@@ -17,13 +17,23 @@ pub const NAME: &str = "select-reducers";
 /// Most steps that are looked at.
 const MAX_STEPS: usize = 32;
 
-/// What a register holds, for given relations.
+/// How the elements of one kind lie to each other in two pairs; truth values are known themselves.
+#[derive(Clone, Copy)]
+struct Case {
+    relation: Relation,
+    truths: Option<[bool; 2]>,
+}
+
+/// What a register holds, in a given case.
 #[derive(Clone, Copy)]
 enum Value {
     Truth(bool),
-    /// An element of the pair, and whether it is the left one.
-    Element(usize, bool),
+    /// An element of a pair, and whether it may be the left one or the right one: equal integers are both.
+    Element(usize, [bool; 2]),
 }
+
+const LEFT: [bool; 2] = [true, false];
+const RIGHT: [bool; 2] = [false, true];
 
 /// The choice that `reducer` makes.
 pub fn of(reducer: &Program) -> Option<Choice> {
@@ -35,11 +45,16 @@ pub fn of(reducer: &Program) -> Option<Choice> {
         return None;
     }
     let mut choices: Vec<Choice> = Choice::all().collect();
-    for &values in relations(ty(a))? {
-        for &seconds in relations(ty(b))? {
+    for values in cases(ty(a))? {
+        for seconds in cases(ty(b))? {
             let taken = taken(reducer, [values, seconds])?;
             choices.retain(|choice| {
-                let is_same = choice.takes_left(values, seconds) == taken;
+                let takes_left = choice.takes_left(values.relation, seconds.relation);
+                let mut both = takes_left.into_iter().zip(taken);
+                let is_same = both.all(|(left, [is_left, is_right])| match left {
+                    true => is_left,
+                    false => is_right,
+                });
                 faults::holds(Fault::SelectsOtherPair, is_same)
             });
         }
@@ -48,36 +63,63 @@ pub fn of(reducer: &Program) -> Option<Choice> {
 }
 
 /// How two values of a type can lie to each other.
-fn relations(ty: PrimitiveType) -> Option<&'static [Relation]> {
+fn cases(ty: PrimitiveType) -> Option<Vec<Case>> {
+    let related = |relations: &[Relation]| {
+        let case = |&relation| Case {
+            relation,
+            truths: None,
+        };
+        Some(relations.iter().map(case).collect())
+    };
     match ty {
-        _ if ty.is_floating() => Some(&Relation::FLOATS),
-        _ if ty.is_integral() || ty == PrimitiveType::Pred => Some(&Relation::INTEGERS),
+        PrimitiveType::Pred => {
+            let pairs = [[false, false], [true, true], [true, false], [false, true]];
+            let of = |relation: &Relation, [a, b]: [bool; 2]| {
+                relation.holds(CompareDirection::Gt) == (a & !b)
+                    && relation.holds(CompareDirection::Lt) == (!a & b)
+            };
+            let cases = Relation::INTEGERS.iter().flat_map(|relation| {
+                let own = pairs.into_iter().filter(|&pair| of(relation, pair));
+                own.map(|pair| Case {
+                    relation: *relation,
+                    truths: Some(pair),
+                })
+            });
+            Some(cases.collect())
+        }
+        _ if ty.is_floating() => related(&Relation::FLOATS),
+        _ if ty.is_integral() => related(&Relation::INTEGERS),
         _ => None,
     }
 }
 
-/// For each of two results, whether it is the left element of its pair.
-fn taken(reducer: &Program, relations: [Relation; 2]) -> Option<[bool; 2]> {
+/// For each of two results, whether it may be the left element of its pair, and whether it may be the right one.
+fn taken(reducer: &Program, cases: [Case; 2]) -> Option<[[bool; 2]; 2]> {
     let mut values: Vec<Option<Value>> = vec![None; reducer.types.len()];
     for (at, &input) in reducer.inputs.iter().enumerate() {
-        values[input.0 as usize] = Some(Value::Element(at % 2, at < 2));
+        let (element, is_right) = (at % 2, at / 2);
+        values[input.0 as usize] = Some(match cases[element].truths {
+            Some(truths) => Value::Truth(truths[is_right]),
+            None => Value::Element(element, if is_right == 0 { LEFT } else { RIGHT }),
+        });
     }
     for step in &reducer.steps {
-        values[step.result.0 as usize] = Some(computed(reducer, step, &values, relations)?);
+        values[step.result.0 as usize] = Some(computed(reducer, step, &values, cases)?);
     }
-    let result = |k: usize| match values[reducer.outputs[k].0 as usize]? {
-        Value::Element(element, is_left) if element == k => Some(is_left),
+    let result = |k: usize| match (values[reducer.outputs[k].0 as usize]?, cases[k].truths) {
+        (Value::Element(element, sides), None) if element == k => Some(sides),
+        (Value::Truth(truth), Some(truths)) => Some(truths.map(|side| side == truth)),
         _ => None,
     };
     Some([result(0)?, result(1)?])
 }
 
-/// The result of a step; `None` where that depends on more than the relations.
+/// The result of a step; `None` where that depends on more than the case.
 fn computed(
     reducer: &Program,
     step: &Step,
     values: &[Option<Value>],
-    relations: [Relation; 2],
+    cases: [Case; 2],
 ) -> Option<Value> {
     let meaning = step.meaning.filter(|meaning| meaning.side.is_none())?;
     let ty = |register: Register| reducer.types[register.0 as usize];
@@ -89,8 +131,10 @@ fn computed(
     Some(match meaning.op {
         Op::Compare(direction) => match (value(0)?, value(1)?) {
             (Value::Element(x, left), Value::Element(y, right)) if x == y => {
-                Value::Truth(compared(relations[x], (left, right), direction))
+                let sides = (left[0], right[0]);
+                Value::Truth(compared(cases[x].relation, sides, direction))
             }
+            (Value::Truth(a), Value::Truth(b)) => Value::Truth(ordered(a, b, direction)),
             _ => return None,
         },
         Op::Select => match truth(0)? {
@@ -98,13 +142,49 @@ fn computed(
             false => value(2)?,
         },
         Op::Unary(UnaryOp::Not) => Value::Truth(!truth(0)?),
-        Op::Binary(BinaryOp::And) => Value::Truth(truth(0)? & truth(1)?),
-        Op::Binary(BinaryOp::Or) => Value::Truth(truth(0)? | truth(1)?),
-        Op::Binary(BinaryOp::Xor) => Value::Truth(truth(0)? ^ truth(1)?),
+        Op::Binary(op) => match (op, value(0)?, value(1)?) {
+            (BinaryOp::And | BinaryOp::Minimum, Value::Truth(a), Value::Truth(b)) => {
+                Value::Truth(a & b)
+            }
+            (BinaryOp::Or | BinaryOp::Maximum, Value::Truth(a), Value::Truth(b)) => {
+                Value::Truth(a | b)
+            }
+            (BinaryOp::Xor, Value::Truth(a), Value::Truth(b)) => Value::Truth(a ^ b),
+            // Of floats, zeros that compare equal differ, and so do NaN.
+            (
+                BinaryOp::Maximum | BinaryOp::Minimum,
+                Value::Element(x, left),
+                Value::Element(y, right),
+            ) if x == y && !ty(step.result).is_floating() => {
+                let more = match op {
+                    BinaryOp::Maximum => CompareDirection::Gt,
+                    _ => CompareDirection::Lt,
+                };
+                let is = |sides| compared(cases[x].relation, sides, more);
+                match (is((left[0], right[0])), is((right[0], left[0]))) {
+                    (true, _) => Value::Element(x, left),
+                    (_, true) => Value::Element(x, right),
+                    (false, false) => Value::Element(x, [left[0] | right[0], left[1] | right[1]]),
+                }
+            }
+            _ => return None,
+        },
         // Other types are compared in another order.
         Op::Bitcast if ty(step.operands[0]) == ty(step.result) => value(0)?,
         _ => return None,
     })
+}
+
+/// Whether one truth value is in an order to another one; false comes first.
+fn ordered(a: bool, b: bool, direction: CompareDirection) -> bool {
+    match direction {
+        CompareDirection::Eq => a == b,
+        CompareDirection::Ne => a != b,
+        CompareDirection::Lt => !a & b,
+        CompareDirection::Le => !a | b,
+        CompareDirection::Gt => a & !b,
+        CompareDirection::Ge => a | !b,
+    }
 }
 
 /// Whether one element is in the relation to another one, of which each is the left or the right one.
@@ -193,6 +273,35 @@ mod tests {
             together: true,
         };
         assert_eq!(of(&program), Some(want));
+    }
+
+    #[test]
+    fn the_first_that_is_true_as_xla_simplifies_it() {
+        let program = reducer(P::Pred, |step, [a, i, b, j]| {
+            let more = step(Op::Compare(CompareDirection::Gt), &[a, b]);
+            let same = step(Op::Compare(CompareDirection::Eq), &[a, b]);
+            let before = step(Op::Compare(CompareDirection::Lt), &[i, j]);
+            let ties = step(Op::Binary(BinaryOp::And), &[same, before]);
+            let left = step(Op::Binary(BinaryOp::Or), &[more, ties]);
+            [
+                step(Op::Binary(BinaryOp::Or), &[a, b]),
+                step(Op::Select, &[left, i, j]),
+            ]
+        });
+        let made = of(&program).unwrap();
+        assert!(made.greater && !made.later);
+        let program = reducer(P::S32, |step, [a, i, b, j]| {
+            let more = step(Op::Compare(CompareDirection::Gt), &[a, b]);
+            let same = step(Op::Compare(CompareDirection::Eq), &[a, b]);
+            let ties = step(Op::Select, &[more, i, j]);
+            let least = step(Op::Binary(BinaryOp::Minimum), &[i, j]);
+            [
+                step(Op::Binary(BinaryOp::Maximum), &[a, b]),
+                step(Op::Select, &[same, least, ties]),
+            ]
+        });
+        let made = of(&program).unwrap();
+        assert!(made.greater && !made.later);
     }
 
     #[test]

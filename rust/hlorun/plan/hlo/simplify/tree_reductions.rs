@@ -79,7 +79,7 @@ fn begins_with_nothing(module: &HloModule, op: BinaryOp, inits: [InstructionId; 
     let [first, second] = inits;
     match op {
         // Beside a negative zero a positive one decides on the sign of a sum of zeros.
-        B::Add if is(module, first, Number::Zero) => is(module, second, Number::Zero),
+        B::Add if is_zero(module, first) => is_zero(module, second),
         B::Add => is(module, first, Number::NegativeZero),
         B::Xor => is(module, first, Number::Zero),
         B::Multiply => is(module, first, Number::One),
@@ -88,6 +88,14 @@ fn begins_with_nothing(module: &HloModule, op: BinaryOp, inits: [InstructionId; 
             first == second || matches!(values, [Some(a), Some(b)] if a == b)
         }
         _ => false,
+    }
+}
+
+/// Whether a number is zero, or both its parts are: complex numbers are added part by part.
+fn is_zero(module: &HloModule, id: InstructionId) -> bool {
+    match splat(module, id) {
+        Some((ty, element)) if ty.is_complex() => element.iter().all(|&byte| byte == 0),
+        _ => is(module, id, Number::Zero),
     }
 }
 

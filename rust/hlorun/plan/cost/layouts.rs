@@ -7,6 +7,8 @@
 pub const MAX_SHORT: i64 = 8;
 /// Most elements of all of these together.
 pub const MAX_SHORT_ELEMENTS: i64 = 64;
+/// Most elements along a dimension of which each part is computed by operations of its own.
+pub const MAX_ELEMENTS: i64 = 4;
 /// Fewest elements of a run, the long dimensions inside of the short ones.
 pub const MIN_RUN: i64 = 16;
 /// A run takes in more dimensions until it has this many elements.

@@ -146,6 +146,11 @@ const ORDER: &[Pass] = &[
     optional(layout_assignment::NAME, &[], |module, _| {
         layout_assignment::run(module)
     }),
+    optional(
+        simplify::short_reductions::NAME,
+        &[layout_assignment::NAME],
+        |module, _| Ok(simplify::short_reductions::run(module)),
+    ),
 ];
 
 /// How many rows of [`TABLE`] are optional.

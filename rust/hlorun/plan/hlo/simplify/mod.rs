@@ -12,6 +12,7 @@ pub mod one_hot;
 pub mod range_analysis;
 mod readers;
 pub mod select_updates;
+pub mod short_reductions;
 pub mod top_k;
 pub mod transpose_fold;
 pub mod tree_reductions;

@@ -188,10 +188,10 @@ def test_running_folds_of_one_line(kind: str, operation: str) -> None:
     dtype = {**TYPES, "f16": np.float16, "s32": np.int32}[kind]
     rng = random.Random(kind + operation)
     values = [1, 2, 3, -1] if operation == "multiply" else [5, -7, 3, 11, -2]
-    x = np.array([rng.choice(values) for _ in range(70)]).astype(dtype)
+    x = np.array([rng.choice(values) for _ in range(16)]).astype(dtype)
     if not kind.startswith("s"):
         x = (x * np.asarray(1.1).astype(dtype)).astype(dtype)
-        x[60] = np.nan
+        x[12] = np.nan
     identity = {"add": 0, "multiply": 1, "maximum": -100, "minimum": 100}[operation]
     want, total = np.empty_like(x), np.asarray(identity).astype(dtype)
     with np.errstate(all="ignore"):

@@ -12,7 +12,7 @@ use super::product::Operand;
 use super::tiles::{BAND, GROUP, SHARED, Tiles, worth};
 use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
 use super::units::{Pair, Row, Single};
-use super::{Gemm, Matrix, One, OutOfMemory, Outcome, Parallel, Shared, pack, share};
+use super::{Gemm, Matrix, One, OutOfMemory, Outcome, Parallel, Shared, pack, share, thin};
 use crate::DType;
 use crate::convert::convert;
 use crate::element::{SubS, SubU};
@@ -274,6 +274,48 @@ fn one_row<S: Stored, W: Single>(
     Ok(true)
 }
 
+/// Many rows by a B of few columns and rows, if it is that.
+fn thin<S: Stored, W: Single>(g: &Product<S, W>, parallel: &Parallel) -> Result<bool, OutOfMemory> {
+    if g.n > thin::MAX_COLUMNS || g.k > thin::MAX_TERMS || g.m <= g.k {
+        return Ok(false);
+    }
+    let lanes = thin::lanes(g.n);
+    let mut b = Scratch::new::<W>(g.k * lanes)?;
+    let b = b.get::<W>();
+    for (p, lane) in (0..g.k).flat_map(|p| (0..lanes).map(move |lane| (p, lane))) {
+        let is_column = lane < g.n;
+        // SAFETY: an element of B where there is one, and its place in the scratch.
+        unsafe {
+            let value = if is_column {
+                g.b.at(p, lane).read().wide()
+            } else {
+                0
+            };
+            b.add(p * lanes + lane).write(W::unit(value, 0));
+        }
+    }
+    let b = Shared(b);
+    let tasks = worth(parallel, g.m * g.k * lanes / 4, g.m * (g.k + g.n), g.m);
+    fork(parallel, tasks, &|task| {
+        let own = share(g.m, tasks, task, 1);
+        let rows = thin::Rows {
+            a: g.a.at(own.start, 0),
+            a_row: g.a.layout.row_stride,
+            a_col: g.a.layout.col_stride,
+            b: b.get().cast_const(),
+            terms: g.k,
+            c: g.c.get().wrapping_offset(own.start as isize * g.c_row),
+            c_row: g.c_row,
+            rows: own.len(),
+            columns: g.n,
+        };
+        // SAFETY: these rows of A and of C, which are this task's; all of B.
+        unsafe { thin::multiply(&rows) };
+        Ok(())
+    })?;
+    Ok(true)
+}
+
 /// Runs one product: operands stored as `S`, multiplied as units `U`, or one by one as `W`.
 ///
 /// # Safety
@@ -315,7 +357,11 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
             c: Shared(to),
             c_row: to_row,
         };
-        if g.m > 1 || !one_row(&product, parallel)? {
+        let done = match g.m {
+            1 => one_row(&product, parallel)?,
+            _ => thin(&product, parallel)?,
+        };
+        if !done {
             product.run::<U>(parallel)?;
         }
         if !plain {

@@ -148,6 +148,9 @@ fn integers_wrap_in_every_layout_and_type() {
             (130, 40, 9),
             (5, 33, 30),
             (2100, 3, 4),
+            (301, 2, 7),
+            (90, 16, 32),
+            (77, 7, 9),
             (2, 3, 5),
         ]
         .into_iter()
@@ -159,6 +162,7 @@ fn integers_wrap_in_every_layout_and_type() {
         for flags in 0..8 {
             check(dtype, out, (19, 37, 21), flags, 0.0);
             check(dtype, out, (1, 67, 90), flags, 0.0);
+            check(dtype, out, (123, 3, 5), flags, 0.0);
             let beta = if out == Pred { 1.0 } else { 3.0 };
             check(dtype, out, (18, 35, 22), flags, beta);
         }
@@ -172,6 +176,7 @@ fn tasks_share_rows_and_columns() {
         (40, 600, 1100),
         (2100, 70, 16),
         (70, 2100, 16),
+        (30_000, 3, 7),
     ] {
         check(DType::S8, DType::S32, shape, 2, 0.0);
         check(DType::S32, DType::S32, shape, 1, 0.0);

@@ -9,6 +9,7 @@
 //! ```text
 //! gemm ─┬─ batch               f32 and f64, a few elements: in registers, one loop per size
 //!       ├─ batched ─┬─ integer ─┬─ one_row        one row: B where it lies (axpy and dots of units)
+//!       │           │           ├─ thin           few columns and terms: A where it lies
 //!       │           │           └─ Product::run   blocks of packed units (units::Tile, whose sums are by steps)
 //!       │           ├─ real ─┬─ small::tiny       both operands where they lie (micro::Tile)
 //!       │           │        ├─ small::few_rows   B where it lies (axpy and dots of vector)
@@ -47,6 +48,7 @@ mod real;
 mod small;
 mod steps;
 mod strips;
+mod thin;
 mod tiles;
 mod units;
 mod vector;

@@ -182,7 +182,7 @@ impl Plan {
 /// Most times that reductions are dropped.
 const MAX_ROUNDS: usize = 8;
 
-/// Whether each element of the result is computed of one element of each operand, or of a number.
+/// Whether each element of an array is computed of one element of each operand, or of a number.
 fn is_elementwise(instruction: InstructionRef<'_>) -> bool {
     let (Some(shape), elementwise_classes!()) =
         (instruction.array_shape(), instruction.opcode().class())
@@ -191,6 +191,7 @@ fn is_elementwise(instruction: InstructionRef<'_>) -> bool {
     };
     let mut operands = (0..instruction.operand_ids().len()).map(|k| instruction.operand(k));
     shape.is_static()
+        && !shape.dims.is_empty()
         && operands.all(|operand| {
             let own = operand.and_then(|operand| operand.array_shape());
             own.is_some_and(|own| own.dims == shape.dims || own.dims.is_empty())

@@ -5,10 +5,8 @@
 use super::units::{Single, Stored};
 
 /// Most columns, and most terms.
-pub(super) const MAX_COLUMNS: usize = 16;
-pub(super) const MAX_TERMS: usize = 32;
-/// Rows that are computed at a time.
-const ROWS: usize = 4;
+pub(super) const MAX_COLUMNS: usize = 8;
+pub(super) const MAX_TERMS: usize = 8;
 
 /// Some rows of a product.
 pub(super) struct Rows<S, W> {
@@ -27,59 +25,42 @@ pub(super) struct Rows<S, W> {
 
 /// Lanes for so many columns.
 pub(super) fn lanes(columns: usize) -> usize {
-    columns.next_power_of_two().max(2)
+    if columns <= 4 { 4 } else { MAX_COLUMNS }
 }
 
-/// `a·b` of `R` rows from `first` on.
+/// Computes the rows with `L` lanes and `K` terms, of which the code has one after the other: a loop over so few takes longer.
 #[inline(always)]
-unsafe fn sums<S: Stored, W: Single, const R: usize, const L: usize>(
-    g: &Rows<S, W>,
-    first: usize,
-) -> [[W; L]; R] {
-    let mut sums = [[W::ZERO; L]; R];
-    for p in 0..g.terms {
-        // SAFETY: the caller's contract: these rows of A have so many terms, each of which has its lanes in B.
-        unsafe {
-            let b = g.b.add(p * L).cast::<[W; L]>().read_unaligned();
-            for (r, sums) in sums.iter_mut().enumerate() {
-                let at = (first + r) as isize * g.a_row + p as isize * g.a_col;
-                let x = W::unit(g.a.offset(at).read().wide(), 0);
-                for (sum, b) in sums.iter_mut().zip(b) {
-                    *sum = sum.mul_add(x, b);
-                }
-            }
-        }
-    }
-    sums
-}
-
-/// Computes the rows with `L` lanes.
-#[inline(always)]
-unsafe fn run<S: Stored, W: Single, const L: usize>(g: &Rows<S, W>) {
+unsafe fn run<S: Stored, W: Single, const L: usize, const K: usize>(g: &Rows<S, W>) {
+    let (a_row, a_col, c_row, columns) = (g.a_row, g.a_col, g.c_row, g.columns);
     // Lanes behind a row are those of the next ones, which are written later.
-    let spill = if g.c_row == g.columns as isize {
-        g.rows.saturating_sub((L - g.columns).div_ceil(g.columns))
+    let spill = if c_row == columns as isize {
+        g.rows.saturating_sub((L - columns).div_ceil(columns))
     } else {
         0
     };
-    let to = |row: usize| g.c.wrapping_offset(row as isize * g.c_row);
-    let mut row = 0;
-    // SAFETY: the caller's contract: these rows of A and C.
-    unsafe {
-        while row + ROWS <= spill {
-            let sums = sums::<S, W, ROWS, L>(g, row);
-            for (r, sums) in sums.into_iter().enumerate() {
-                to(row + r).cast::<[W; L]>().write_unaligned(sums);
+    // SAFETY: the caller's contract: B has the lanes of so many terms.
+    let b: [[W; L]; K] = unsafe { g.b.cast::<[[W; L]; K]>().read_unaligned() };
+    let (mut from, mut to) = (g.a, g.c);
+    for row in 0..g.rows {
+        let mut sums = [W::ZERO; L];
+        for (p, b) in b.iter().enumerate() {
+            // SAFETY: the caller's contract: a row of A has so many terms.
+            let x = W::unit(unsafe { from.offset(p as isize * a_col).read() }.wide(), 0);
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum = sum.mul_add(x, b);
             }
-            row += ROWS;
         }
-        while row < g.rows {
-            let [sums] = sums::<S, W, 1, L>(g, row);
-            for (column, &sum) in sums[..g.columns].iter().enumerate() {
-                to(row).add(column).write(sum);
+        // SAFETY: the caller's contract: a row of C, and those behind it.
+        unsafe {
+            if row < spill {
+                to.cast::<[W; L]>().write_unaligned(sums);
+            } else {
+                for (column, &sum) in sums[..columns].iter().enumerate() {
+                    to.add(column).write(sum);
+                }
             }
-            row += 1;
         }
+        (from, to) = (from.wrapping_offset(a_row), to.wrapping_offset(c_row));
     }
 }
 
@@ -89,17 +70,28 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            unsafe fn lanes<S: Stored, W: Single, const L: usize>(g: &Rows<S, W>) {
+            unsafe fn lanes<S: Stored, W: Single, const L: usize, const K: usize>(g: &Rows<S, W>) {
                 // SAFETY: the caller's contract.
-                unsafe { run::<S, W, L>(g) }
+                unsafe { run::<S, W, L, K>(g) }
             }
 
-            pub fn pick<S: Stored, W: Single>(count: usize) -> unsafe fn(&Rows<S, W>) {
-                match count {
-                    2 => lanes::<S, W, 2>,
-                    4 => lanes::<S, W, 4>,
-                    8 => lanes::<S, W, 8>,
-                    _ => lanes::<S, W, 16>,
+            fn of_terms<S: Stored, W: Single, const L: usize>(terms: usize) -> unsafe fn(&Rows<S, W>) {
+                match terms {
+                    1 => lanes::<S, W, L, 1>,
+                    2 => lanes::<S, W, L, 2>,
+                    3 => lanes::<S, W, L, 3>,
+                    4 => lanes::<S, W, L, 4>,
+                    5 => lanes::<S, W, L, 5>,
+                    6 => lanes::<S, W, L, 6>,
+                    7 => lanes::<S, W, L, 7>,
+                    _ => lanes::<S, W, L, MAX_TERMS>,
+                }
+            }
+
+            pub fn pick<S: Stored, W: Single>(lanes: usize, terms: usize) -> unsafe fn(&Rows<S, W>) {
+                match lanes {
+                    4 => of_terms::<S, W, 4>(terms),
+                    _ => of_terms::<S, W, MAX_COLUMNS>(terms),
                 }
             }
         }
@@ -110,10 +102,14 @@ each_tier!(tier);
 /// Computes `g`.
 ///
 /// # Safety
-/// All elements of A and B that its sizes name are there, and room for those of C; at most [`MAX_COLUMNS`] columns.
+/// All elements of A and B that its sizes name are there, and room for those of C; at most [`MAX_COLUMNS`] columns, and from one to
+/// [`MAX_TERMS`] terms.
 pub(super) unsafe fn multiply<S: Stored, W: Single>(g: &Rows<S, W>) {
-    debug_assert!(g.columns <= MAX_COLUMNS);
-    let run = of_tier!(crate::Isa::active(), pick::<S, W>(lanes(g.columns)));
+    debug_assert!(g.columns <= MAX_COLUMNS && (1..=MAX_TERMS).contains(&g.terms));
+    let run = of_tier!(
+        crate::Isa::active(),
+        pick::<S, W>(lanes(g.columns), g.terms)
+    );
     // SAFETY: the caller's contract.
     unsafe { run(g) }
 }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 Array = np.ndarray[Any, Any]
 TYPES: dict[str, Any] = {
@@ -210,3 +211,51 @@ def test_running_extremes_tell_zeros_apart(kind: str) -> None:
     assert np.signbit(largest.astype(np.float64)).tolist() == [True, False, False]
     smallest = hlorun.run(running(kind, "minimum", 3, 1), -zeros)
     assert np.signbit(smallest.astype(np.float64)).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("padding", ["", " pad=0_0x1_0x0_2x0_0"])
+@pytest.mark.parametrize("dims", [(2, 25, 25, 11), (1, 9, 130, 3), (3, 7, 5, 64)])
+def test_windows_of_several_arrays(dims: tuple[int, int, int, int], padding: str) -> None:
+    """The largest of each window, the first of equals, and where it was, in short rows that are folded together."""
+    low, high = ((0, 1, 0, 0), (0, 0, 2, 0)) if padding else ((0,) * 4, (0,) * 4)
+    sizes = (1, 3, 3, 1)
+    out = tuple((n + a + b - w) // s + 1 for n, a, b, w, s in zip(dims, low, high, sizes, (1, 2, 2, 1), strict=True))
+    shape, result = (",".join(map(str, value)) for value in (dims, out))
+    module = hlorun.parse(f"""HloModule m
+c {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  least = s32[] constant(-1)
+  is = pred[] compare(i, least), direction=NE
+  js = pred[] compare(j, least), direction=NE
+  more = pred[] compare(a, b), direction=GE
+  own = pred[] and(more, is)
+  none = pred[] not(js)
+  left = pred[] or(own, none)
+  value = f32[] select(left, a, b)
+  place = s32[] select(left, i, j)
+  ROOT t = (f32[], s32[]) tuple(value, place)
+}}
+ENTRY e {{
+  x = f32[{shape}] parameter(0)
+  p = s32[{shape}] parameter(1)
+  z = f32[] constant(-7)
+  n = s32[] constant(-1)
+  ROOT w = (f32[{result}], s32[{result}]) reduce-window(x, p, z, n),
+    window={{size=1x3x3x1 stride=1x2x2x1{padding}}}, to_apply=c
+}}""")
+    x = Stream("windows", *dims).integers(0, 20, dims).astype(np.float32)
+    places = np.arange(x.size, dtype=np.int32).reshape(dims)
+    pads = list(zip(low, high, strict=True))
+    values, at = np.pad(x, pads, constant_values=-1e9), np.pad(places, pads, constant_values=-1)
+
+    def windows(array: Any) -> Any:
+        every = np.lib.stride_tricks.sliding_window_view(array, sizes)[:, ::2, ::2]
+        return every.reshape(*out, 9)
+
+    best = windows(values).argmax(-1)[..., None]
+    largest, place = hlorun.run(module, x, places)
+    np.testing.assert_array_equal(largest, np.take_along_axis(windows(values), best, -1)[..., 0])
+    np.testing.assert_array_equal(place, np.take_along_axis(windows(at), best, -1)[..., 0])

@@ -465,6 +465,8 @@ pub mod windowed {
     /// Elements of short rows that are computed at a time, and fewest such rows: each is copied out for it.
     pub const TOGETHER: usize = 1 << 11;
     pub const MIN_TOGETHER: usize = 8;
+    /// Most elements of a row that is copied next to others for a computation of several steps.
+    pub const SHORT_ROW: usize = 64;
     /// Shortest window of an associative operation that goes by prefixes and suffixes.
     pub const LONG: i64 = 8;
     /// With fewer lines than this, each is folded by itself.

@@ -155,6 +155,7 @@ mod x86 {
             return None;
         }
         match (isa, elem_size) {
+            (Isa::Avx512 | Isa::Avx2, 1) => Some(bytes_by_16),
             (Isa::Avx512, 2) => Some(halves_by_64),
             (Isa::Avx512, 4 | 8) => Some(words_by_64),
             (Isa::Avx2, 4 | 8) => Some(words_by_32),
@@ -227,6 +228,43 @@ mod x86 {
     by_vectors!(#[target_feature(enable = "avx512f,avx512bw")] halves_by_64, 32 of 2: picks_32, _mm512_loadu_si512, load_32, _mm512_permutexvar_epi16, _mm512_storeu_si512, store_32);
     by_vectors!(#[target_feature(enable = "avx512f")] words_by_64, 16 of 4: picks_16, _mm512_loadu_si512, load_16, _mm512_permutexvar_epi32, _mm512_storeu_si512, store_16);
     by_vectors!(#[target_feature(enable = "avx2")] words_by_32, 8 of 4: picks_8, _mm256_loadu_si256, load_8, pick_8, _mm256_storeu_si256, store_8);
+
+    by_vectors!(#[target_feature(enable = "avx2")] bytes_by_16, 16 of 1: picks_bytes, _mm_loadu_si128, load_bytes, pick_bytes, _mm_storeu_si128, store_bytes);
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn picks_bytes(picks: &[u8; 16]) -> __m128i {
+        // SAFETY: sixteen bytes.
+        unsafe { _mm_loadu_si128(picks.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn pick_bytes(picks: __m128i, values: __m128i) -> __m128i {
+        _mm_shuffle_epi8(values, picks)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load_bytes(from: *const __m128i, count: usize) -> __m128i {
+        let mut bytes = [0u8; 16];
+        // SAFETY: the caller's lanes, at most sixteen.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes.as_mut_ptr(), count);
+            _mm_loadu_si128(bytes.as_ptr().cast())
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store_bytes(to: *mut __m128i, values: __m128i, count: usize) {
+        let mut bytes = [0u8; 16];
+        // SAFETY: room for the caller's lanes, at most sixteen.
+        unsafe {
+            _mm_storeu_si128(bytes.as_mut_ptr().cast(), values);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), count);
+        }
+    }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]

@@ -35,6 +35,7 @@ pub mod walk;
 mod weighted_rows;
 pub mod window;
 mod window_axis;
+mod window_blocks;
 mod window_order;
 mod window_rows;
 

@@ -9,13 +9,14 @@ use smallvec::SmallVec;
 use super::lanes::{Folder, Row};
 use super::walk::{Nest, Shared, try_split};
 use super::window::{Span, spans};
+use super::window_blocks::Together;
 use super::window_order::Arranged;
 use super::{running, sliding, window_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::windowed::GRAIN;
+use crate::plan::cost::windowed::{GRAIN, TOGETHER};
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::{Dims, PrimitiveType};
 
@@ -239,7 +240,10 @@ impl Work<'_> {
                 spans(window, size, &range, environment)
             })
             .collect::<Result<Vec<Vec<Span>>>>()?;
-        let row = dims.last().map_or(1, |&d| d as usize).max(part.len());
+        let row = dims
+            .last()
+            .map_or(1, |&d| d as usize)
+            .max(TOGETHER.min(self.accumulator.count()));
         let mut folder = Folder::new(&self.op.combiner, self.types, row)?;
         let sizes: SmallVec<[isize; 2]> = self
             .types
@@ -247,7 +251,17 @@ impl Work<'_> {
             .map(|ty| ty.size_bytes() as isize)
             .collect();
         let (to, from) = (&self.accumulator.strides, &self.operand.strides);
+        let together = Together::new(&sizes, self.accumulator.count())?;
         for_boxes(&lists, to, from, &mut |nest, [to, from]| {
+            if Together::takes(nest) {
+                let at = |bases: &[Shared], at: isize| -> SmallVec<[*mut u8; 2]> {
+                    let pairs = bases.iter().zip(&sizes);
+                    pairs.map(|(base, &size)| base.at(at * size)).collect()
+                };
+                let (results, values) = (at(&self.accumulators, to), at(&self.operands, from));
+                // SAFETY: spans name outputs and inputs inside their arrays.
+                return unsafe { together.fold(&mut folder, nest, &results, &values) };
+            }
             nest.for_rows(0..nest.rows(), |[t, f]| {
                 let row = |base: &Shared, size: isize, at: isize, step: isize| Row {
                     pointer: base.at(at * size),

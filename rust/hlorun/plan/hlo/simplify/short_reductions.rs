@@ -174,7 +174,9 @@ impl Plan {
                 others.push(id);
             }
         }
-        others.iter().for_each(|id| drop(self.folds.remove(id)));
+        for id in &others {
+            self.folds.remove(id);
+        }
         !others.is_empty()
     }
 }

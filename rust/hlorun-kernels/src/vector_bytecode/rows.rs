@@ -1,7 +1,8 @@
 //! Elementwise operations over rows that lie apart, each read and written where it is.
 //!
 //! In: steps, and for every operand and result where its rows are. Out: a [`RowCode`], which computes a block of columns of all
-//! rows before the next block. Promise: each element has the bits that the kernels of the steps give; of a NaN only that it is one.
+//! rows before the next block; its machine code row after row. Promise: each element has the bits that the kernels of the steps
+//! give; of a NaN only that it is one.
 
 use super::{LARGE_COST, SMALL_COST, Step, Strides, VectorBytecode, WIDE};
 use crate::{DType, Isa};

@@ -1,7 +1,7 @@
 //! Elements over rows, read and written where they lie; see [`crate::plan::schedule::row_loops`].
 //!
 //! In: a [`RowLoop`], and where its inputs and results are. Out: its elements, a block of columns of all rows of a tile before
-//! the next block. Promise: the bits that tiles give, of a NaN only that it is one.
+//! the next block, or by machine code row after row. Promise: the bits that tiles give, of a NaN only that it is one.
 
 use std::ops::Range;
 

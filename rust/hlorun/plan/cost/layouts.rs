@@ -3,12 +3,10 @@
 //! Promise: by these figures a layout that is chosen gains more than it costs, where loops have the trips that are known, or
 //! [`USUAL_TRIPS`]. Their unit is about a tenth of a nanosecond.
 
-/// Longest of the dimensions that go outside.
+/// Longest of the dimensions that go outside, and of those of which each part is computed by operations of its own.
 pub const MAX_SHORT: i64 = 8;
 /// Most elements of all of these together.
 pub const MAX_SHORT_ELEMENTS: i64 = 64;
-/// Most elements along a dimension of which each part is computed by operations of its own.
-pub const MAX_ELEMENTS: i64 = 4;
 /// Fewest elements of a run, the long dimensions inside of the short ones.
 pub const MIN_RUN: i64 = 16;
 /// A run takes in more dimensions until it has this many elements.

@@ -4,7 +4,7 @@
 //! operations on one coordinate each. These fuse with each other, with other reductions of the same values and with what
 //! reads the results, so that no array of points is written in between. The folds keep their order, and so their bits.
 //!
-//! Applies to a `reduce` of one array by one operation over one dimension of at most [`MAX_ELEMENTS`] elements. Its values are
+//! Applies to a `reduce` of one array by one operation over one dimension of at most [`MAX_SHORT`] elements. Its values are
 //! computed element by element, or repeated, for such reductions alone, of arrays of which each part is runs of memory.
 
 use rustc_hash::FxHashMap;
@@ -15,7 +15,7 @@ use crate::module::opcode::elementwise_classes;
 use crate::module::{
     AttrKey, Attribute, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
-use crate::plan::cost::layouts::{MAX_ELEMENTS, MIN_RUN};
+use crate::plan::cost::layouts::{MAX_SHORT, MIN_RUN};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
 use crate::plan::ops::combiner::{Combiner, Shortcut};
@@ -69,7 +69,7 @@ impl Fold {
         let is_plain = ty == PrimitiveType::Pred || (ty.size_bytes() >= 4 && !ty.is_complex());
         let dim = usize::try_from(dim).ok()?;
         let (size, rest) = (*shape.dims.get(dim)?, instruction.array_shape()?);
-        let is_short = (1..=MAX_ELEMENTS).contains(&size) && rest.element_count()? >= MIN_RUN;
+        let is_short = (1..=MAX_SHORT).contains(&size) && rest.element_count()? >= MIN_RUN;
         if instruction.opcode() != HloOpcode::Reduce || !is_plain || !is_short || !shape.is_static()
         {
             return None;
